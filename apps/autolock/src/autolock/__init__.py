@@ -1,0 +1,1 @@
+"""A smart lock of five containers that share one set of settings."""

@@ -1,0 +1,1 @@
+"""The smallest Hanei application: a café that serves pods."""

@@ -1,0 +1,1 @@
+"""Change a setting, and exactly the pods that use it restart."""

@@ -1,0 +1,1 @@
+"""Pure: what an author imports."""

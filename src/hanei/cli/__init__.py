@@ -1,0 +1,1 @@
+"""How people reach it: one module per command."""

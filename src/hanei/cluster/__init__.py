@@ -1,0 +1,1 @@
+"""A local Kubernetes control plane for tests and demos."""

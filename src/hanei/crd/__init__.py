@@ -1,0 +1,1 @@
+"""Pure: settings models to a CustomResourceDefinition."""

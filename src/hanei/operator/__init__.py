@@ -1,0 +1,1 @@
+"""The product: one controller per app."""

@@ -1,0 +1,1 @@
+"""Pure: what must change, how, and why."""
