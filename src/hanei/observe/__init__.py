@@ -1,1 +1,1 @@
-"""Logs and metrics, importable by all."""
+"""Logs and metrics. Any layer may import it; it imports none of them."""

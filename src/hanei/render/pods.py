@@ -1,0 +1,177 @@
+"""The pod template of a workload: containers, environment, mounts, volumes and security contexts.
+
+Called by `workload`. The template still holds placeholders for the names of the slice and of the live ConfigMap.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hanei.app import names
+from hanei.app.files import FieldRef, SecretRef, scalar
+from hanei.app.workloads import Container, ExistingClaim, HostPath, Port, Probe, Scratch, StatefulSet, Volume, Workload
+from hanei.render.canon import Keep
+from hanei.render.files import Files, check_path, mounts
+
+RESTRICTED_USER = 65532
+"""The numeric user of containers that we build ("nonroot" in distroless images)."""
+
+
+def pod_spec(component: str, workload: Workload, files: Files, service_account: str) -> dict[str, Any]:
+    """The `spec` of the pod template (before `compact`). Raises `RenderError`."""
+    volumes: dict[str, dict[str, Any]] = {}
+    taken: set[str] = set()
+    init = [
+        _container(component, item, index, "init", workload, files, volumes, taken)
+        for index, item in enumerate(workload.init)
+    ]
+    main = [
+        _container(component, item, index, "containers", workload, files, volumes, taken)
+        for index, item in enumerate(workload.containers)
+    ]
+    everything = (*workload.containers, *workload.init)
+    restricted = all(item.restricted for item in everything)
+    return {
+        "automountServiceAccountToken": bool(service_account),
+        "serviceAccountName": service_account or None,
+        "securityContext": {
+            "seccompProfile": {"type": "RuntimeDefault"},
+            "runAsNonRoot": True if restricted else None,
+            "runAsUser": RESTRICTED_USER if restricted else None,
+            "runAsGroup": RESTRICTED_USER if restricted else None,
+            "fsGroup": RESTRICTED_USER if restricted else None,
+        },
+        "nodeSelector": dict(workload.node_selector),
+        "terminationGracePeriodSeconds": workload.grace_seconds,
+        "initContainers": init,
+        "containers": main,
+        "volumes": [volumes[name] for name in sorted(volumes)],
+    }
+
+
+def secrets_of(workload: Workload) -> tuple[SecretRef, ...]:
+    """Every Secret key that a container names, init containers too, sorted (situation S11)."""
+    refs: set[SecretRef] = set()
+    for container in (*workload.containers, *workload.init):
+        refs.update(value for value in container.env.values() if isinstance(value, SecretRef))
+        refs.update(container.secret_files.values())
+    return tuple(sorted(refs, key=lambda ref: (ref.name, ref.key, ref.optional)))
+
+
+def _container(
+    component: str, container: Container, index: int, where: str, workload: Workload, files: Files,
+    volumes: dict[str, dict[str, Any]], taken: set[str],
+) -> dict[str, Any]:  # fmt: skip
+    first = where == "containers" and index == 0
+    name = container.name or (component if first else f"{component}-{where[:4]}{index}")
+    if name in taken:
+        raise files.fail(f"two containers are named {name!r}", f"{where}[{index}].name")
+    taken.add(name)
+    if not container.image:
+        raise files.fail("is empty", f"{where}[{index}].image", "name an image; check the setting that it comes from")
+    if container.privileged and container.restricted:
+        raise files.fail("privileged and restricted contradict each other", f"{where}[{index}].privileged")
+    mounted = [
+        *mounts(files, container, name, first, volumes),
+        *_volume_mounts(files, container, volumes),
+        *_claim_mounts(workload, index, where),
+    ]
+    paths = [mount["mountPath"] for mount in mounted]
+    for path in paths:
+        if paths.count(path) > 1:
+            raise files.fail(f"{path!r} is mounted twice", f"{where}[{index}].volumes", "one path holds one thing")
+    return {
+        "name": name,
+        "image": container.image,
+        "command": list(container.command),
+        "args": list(container.args),
+        "env": [_env(key, value) for key, value in sorted(container.env.items())],
+        "ports": [_port(port) for port in container.ports],
+        "volumeMounts": mounted,
+        "readinessProbe": _probe(container.ready, container),
+        "livenessProbe": _probe(container.live, container),
+        "startupProbe": _probe(container.startup, container),
+        "resources": {"requests": {key: str(value) for key, value in container.requests.items()}, "limits": {key: str(value) for key, value in container.limits.items()}},
+        "securityContext": _security(container),
+    }  # fmt: skip
+
+
+def _security(container: Container) -> dict[str, Any]:
+    if container.privileged:
+        return {"privileged": True}
+    if container.restricted:
+        return {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "runAsUser": RESTRICTED_USER,
+            "capabilities": {"drop": ["ALL"]},
+        }
+    return {"allowPrivilegeEscalation": False}
+
+
+def _env(key: str, value: Any) -> dict[str, Any]:
+    if isinstance(value, SecretRef):
+        return {
+            "name": key,
+            "valueFrom": {"secretKeyRef": {"name": value.name, "key": value.key, "optional": value.optional or None}},
+        }
+    if isinstance(value, FieldRef):
+        return {"name": key, "valueFrom": {"fieldRef": {"fieldPath": value.path}}}
+    return {"name": key, "value": scalar(value)}
+
+
+def _port(port: int | Port) -> dict[str, Any]:
+    if isinstance(port, int):
+        return {"containerPort": port, "protocol": "TCP"}
+    return {"containerPort": port.number, "name": port.name or None, "protocol": port.protocol}
+
+
+def _probe(probe: Probe | None, container: Container) -> dict[str, Any] | None:
+    if probe is None:
+        return None
+    port = probe.port or next((item if isinstance(item, int) else item.number for item in container.ports), 0)
+    action: dict[str, Any]
+    if probe.command:
+        action = {"exec": {"command": list(probe.command)}}
+    elif probe.path:
+        action = {"httpGet": {"path": probe.path, "port": port}}
+    else:
+        action = {"tcpSocket": {"port": port}}
+    return {
+        **action,
+        "initialDelaySeconds": probe.delay or None,
+        "periodSeconds": probe.period,
+        "timeoutSeconds": probe.timeout,
+        "failureThreshold": probe.failures,
+    }
+
+
+def _volume_mounts(files: Files, container: Container, volumes: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    result = []
+    for path, volume in sorted(container.volumes.items()):
+        check_path(files, "volumes", path)
+        name = f"volume-{names.digest(f'{path} {volume!r}')}"
+        volumes[name] = {"name": name, **_volume(volume)}
+        result.append({"name": name, "mountPath": path})
+    return result
+
+
+def _volume(volume: Volume) -> dict[str, Any]:
+    match volume:
+        case Scratch():
+            body = {
+                "sizeLimit": str(volume.size) if volume.size else None,
+                "medium": "Memory" if volume.memory else None,
+            }
+            return {"emptyDir": Keep({key: item for key, item in body.items() if item is not None})}
+        case HostPath():
+            return {"hostPath": {"path": volume.path, "type": volume.type or None}}
+        case ExistingClaim():
+            return {"persistentVolumeClaim": {"claimName": volume.name}}
+
+
+def _claim_mounts(workload: Workload, index: int, where: str) -> list[dict[str, Any]]:
+    if not isinstance(workload, StatefulSet) or (where == "containers" and index > 0):
+        return []
+    return [{"name": claim.name, "mountPath": claim.mount} for claim in workload.claims]
