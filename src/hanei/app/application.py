@@ -62,9 +62,13 @@ class SeenPod:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was observed of a resource: its pods (those being deleted left out), ordered by name."""
+    """What was observed of a resource: its pods (those being deleted left out), ordered by name, and its settings.
+
+    `settings` are those in force; None while none were ever accepted.
+    """
 
     pods: tuple[SeenPod, ...] = ()
+    settings: Any = None
 
 
 class App(Generic[S]):

@@ -7,11 +7,11 @@ anything; a value of a `Settings` class is frozen.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import pydantic
-from pydantic_core import PydanticUndefined
+from pydantic_core import CoreSchema, PydanticUndefined
 
 from hanei.errors import AppError, SettingsInvalid
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SettingClass = Literal["setting", "image", "rights"]
 EXTRA = "x-hanei"
+RULES = "x-hanei-rules"
 RESERVED = ("suspend", "rollout")
 """Top-level fields of every resource's `spec` that are Hanei's: part of the CRD, never part of the settings."""
 
@@ -63,6 +64,12 @@ class Settings(pydantic.BaseModel):
     rules: ClassVar[tuple[Rule, ...]] = ()
 
     @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: pydantic.GetJsonSchemaHandler) -> dict[str, Any]:
+        found = handler(schema)
+        handler.resolve_ref_schema(found)[RULES] = [asdict(rule) for rule in cls.rules]
+        return found
+
+    @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
         for name, info in cls.model_fields.items():
@@ -88,7 +95,7 @@ def setting(
     about = About(doc, labels, unit, klass, secret, tuple(rules), tuple(keys), format)
     options: dict[str, Any] = {
         "alias": alias, "description": doc or None, "ge": ge, "gt": gt, "le": le, "lt": lt, "multiple_of": multiple_of,
-        "min_length": min_length, "max_length": max_length, "pattern": pattern, "json_schema_extra": {EXTRA: about},
+        "min_length": min_length, "max_length": max_length, "pattern": pattern, "json_schema_extra": {EXTRA: asdict(about)},
     }  # fmt: skip
     if default_factory is not None:
         return pydantic.Field(default_factory=default_factory, **options)
@@ -109,8 +116,8 @@ class Leaf:
 def about(info: FieldInfo) -> About:
     """What `setting()` was told for this field; an empty `About` where a plain pydantic field stands."""
     extra = info.json_schema_extra
-    found = extra.get(EXTRA) if isinstance(extra, dict) else None
-    known = found if isinstance(found, About) else About()
+    found: Any = extra.get(EXTRA) if isinstance(extra, dict) else None
+    known = About(**{**found, "rules": tuple(Rule(**rule) for rule in found["rules"])}) if found else About()
     if not known.doc and info.description:
         return About(
             info.description, known.label, known.unit, known.klass, known.secret, known.rules, known.keys, known.format

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
     from types import TracebackType
 
-    from hanei.kube.config import Connection
     from hanei.kinds import Kind
+    from hanei.kube.config import Connection
 
 USER_AGENT = f"hanei/{version('hanei')}"
 FIELD_MANAGER = "hanei"

@@ -28,7 +28,7 @@ _SECRET_KEYS = frozenset({"authorization", "token", "password", "secret", "crede
 
 def get_logger(name: str) -> FilteringBoundLogger:
     """A logger whose lines carry `name` as ``logger``."""
-    logger: FilteringBoundLogger = structlog.get_logger(logger=name)
+    logger: FilteringBoundLogger = structlog.get_logger(name)
     return logger
 
 
@@ -38,13 +38,19 @@ def setup(environ: Mapping[str, str] | None = None) -> None:
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
+        structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         redact,
     ]
+    # Local variables of a traceback may hold credentials, so neither form shows them.
+    tracebacks = structlog.processors.ExceptionRenderer(
+        structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+    )
+    plain = structlog.dev.plain_traceback
     shown: list[Processor] = (
-        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        [tracebacks, structlog.processors.JSONRenderer()]
         if style == "json"
-        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
     )
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],

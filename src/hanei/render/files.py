@@ -121,12 +121,18 @@ def mounts(
                 else files.add(name, first, path, content, live=field_name == "live_files")
             )
             entries.append((field_name, path, content, key))
-    live_folders = {posixpath.dirname(path) for field_name, path, _, _ in entries if field_name == "live_files"}
+    # One volume for a whole folder: where a file is live, and where a Secret's key may be absent (a `subPath` of
+    # something absent would appear as an empty folder of that name).
+    whole = {
+        posixpath.dirname(path)
+        for field_name, path, content, _ in entries
+        if field_name == "live_files" or (isinstance(content, SecretRef) and content.optional)
+    }
     folders: dict[str, list[dict[str, Any]]] = {}
     result = []
     for field_name, path, content, key in entries:
         folder = posixpath.dirname(path)
-        if folder in live_folders:
+        if folder in whole:
             folders.setdefault(folder, []).append(_source(field_name, path, content, key))
         elif field_name == "files":
             volumes["slice"] = {"name": "slice", "configMap": {"name": SLICE_NAME}}

@@ -20,11 +20,11 @@ UNKNOWN = "unknown"
 class Role(StrEnum):
     """What an object is to its component; also the order in which a component's objects are written."""
 
-    slice = "slice"
-    live = "live"
-    access = "access"
-    object = "object"
-    workload = "workload"
+    SLICE = "slice"
+    LIVE = "live"
+    ACCESS = "access"
+    OBJECT = "object"
+    WORKLOAD = "workload"
 
 
 ORDER = {role: index for index, role in enumerate(Role)}

@@ -161,11 +161,11 @@ def _carriers(
     result = []
     if files.versioned:
         body = compact({**data_of(files.versioned), "immutable": True})
-        result.append(place.desired(kinds.CONFIG_MAP, slice_name, Role.slice, body, {labels.SLICE: slice_hash[:16]}))
+        result.append(place.desired(kinds.CONFIG_MAP, slice_name, Role.SLICE, body, {labels.SLICE: slice_hash[:16]}))
     if files.live:
         result.append(
             place.desired(
-                kinds.CONFIG_MAP, live_name, Role.live, compact(data_of(files.live)), {labels.HASH: settings_hash}
+                kinds.CONFIG_MAP, live_name, Role.LIVE, compact(data_of(files.live)), {labels.HASH: settings_hash}
             )
         )
     return result
@@ -178,9 +178,9 @@ def _access(place: Place, value: Workload, account: str) -> list[Desired]:
     subject = {"kind": "ServiceAccount", "name": account, "namespace": place.own.namespace}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": account}
     return [
-        place.desired(kinds.SERVICE_ACCOUNT, account, Role.access, {}),
-        place.desired(kinds.ROLE, account, Role.access, compact({"rules": rules})),
-        place.desired(kinds.ROLE_BINDING, account, Role.access, {"roleRef": role, "subjects": [subject]}),
+        place.desired(kinds.SERVICE_ACCOUNT, account, Role.ACCESS, {}),
+        place.desired(kinds.ROLE, account, Role.ACCESS, compact({"rules": rules})),
+        place.desired(kinds.ROLE_BINDING, account, Role.ACCESS, {"roleRef": role, "subjects": [subject]}),
     ]
 
 
@@ -213,10 +213,10 @@ def _network(place: Place, value: Workload, own_name: str) -> list[Desired]:
                 "ports": [_service_port(port, many=len(service.ports) > 1) for port in service.ports],
             }
         }
-        result.append(place.desired(kinds.SERVICE, name, Role.object, compact(body)))
+        result.append(place.desired(kinds.SERVICE, name, Role.OBJECT, compact(body)))
     for index, ingress in enumerate(value.ingress):
         name = own_name if index == 0 else f"{own_name}-{index}"
-        result.append(place.desired(kinds.INGRESS, name, Role.object, compact(_ingress(ingress, own_name))))
+        result.append(place.desired(kinds.INGRESS, name, Role.OBJECT, compact(_ingress(ingress, own_name))))
     return result
 
 
@@ -272,7 +272,7 @@ def _workload(place: Place, value: Workload, name: str, own_name: str, template:
     body = merge({"spec": compact(spec)}, _overlay_of_workload(place, value))
     body["spec"]["template"] = template  # the overlay's share of the template is in it already
     annotations = {labels.IMMUTABLE: _immutable(body)} if isinstance(value, StatefulSet) else None
-    return place.desired(kind, name, Role.workload, body, extra_annotations=annotations)
+    return place.desired(kind, name, Role.WORKLOAD, body, extra_annotations=annotations)
 
 
 def _claim(claim: Any) -> dict[str, Any]:
@@ -303,10 +303,10 @@ def _facets(value: Workload, workload: Desired, objects: list[Desired], settings
     )
     others = tuple(
         sorted(
-            (f"{item.kind}/{item.name}", item.digest) for item in objects if item.role not in (Role.slice, Role.live)
+            (f"{item.kind}/{item.name}", item.digest) for item in objects if item.role not in (Role.SLICE, Role.LIVE)
         )
     )
-    live = digest([item.body.get("data") or item.body.get("binaryData") for item in objects if item.role is Role.live])
+    live = digest([item.body.get("data") or item.body.get("binaryData") for item in objects if item.role is Role.LIVE])
     metadata = {
         key: item for key, item in workload.body["metadata"].items() if key in ("labels", "annotations", "name")
     }
@@ -339,7 +339,7 @@ def _extra(place: Place, index: int, body: Mapping[str, Any]) -> Desired:
             f"{where}.metadata.namespace",
             f"found {body['metadata']['namespace']!r}: objects stay in the resource's namespace",
         )
-    return place.desired(kind, name, Role.object, copy.deepcopy(dict(body)))
+    return place.desired(kind, name, Role.OBJECT, copy.deepcopy(dict(body)))
 
 
 def _check(place: Place, value: Workload) -> None:

@@ -16,7 +16,7 @@ from hanei.runtime.store import Cached, ObjectMeta
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from hanei.kube.kinds import Kind
+    from hanei.kinds import Kind
 
     Transform = Callable[[bytes], Cached]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from hanei.runtime.store import Cached, Key, Store, revision
 
 if TYPE_CHECKING:
-    from hanei.kube.kinds import Kind
+    from hanei.kinds import Kind
 
 
 class Overlay:
@@ -85,13 +85,12 @@ class Overlay:
 
     def _settle(self) -> None:
         """Forget what the cache has caught up with, and what is too old to be believed."""
-        if not self._deadlines:
-            return
         if self._restores != self._store.restores:
             self._restores = self._store.restores
             self._written, self._by_version = Store(self._store.indexes), []
             self._deleted.clear()
             self._deadlines.clear()
+        if not self._deadlines:
             return
         while self._by_version and self._by_version[0][0] <= self._store.resource_version:
             version, key = heapq.heappop(self._by_version)

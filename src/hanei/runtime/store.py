@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from hanei.kube.kinds import Kind
+from hanei.kinds import Kind
 from hanei.observe.logs import get_logger
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ Key = tuple[str, str]
 """Namespace ("" for kinds without) and name."""
 
 
-class OwnerRef(msgspec.Struct, rename="camel", gc=False):
+class OwnerRef(msgspec.Struct, gc=False):
     """Who owns the object; `controller` marks the one that manages it."""
 
-    api_version: str
+    apiVersion: str  # noqa: N815 (the API's own word)
     kind: str
     name: str
     uid: str
@@ -51,13 +51,13 @@ class ObjectMeta(msgspec.Struct, gc=False):
     uid: str = ""
     resourceVersion: str = ""  # noqa: N815
     generation: int = 0
-    labels: dict[str, str] = {}  # noqa: RUF012 (msgspec copies defaults)
-    annotations: dict[str, str] = {}  # noqa: RUF012
-    ownerReferences: list[OwnerRef] = []  # noqa: N815, RUF012
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    ownerReferences: list[OwnerRef] = []  # noqa: N815
     creationTimestamp: str | None = None  # noqa: N815
     deletionTimestamp: str | None = None  # noqa: N815
-    finalizers: list[str] = []  # noqa: RUF012
-    managedFields: list[ManagedFields] = []  # noqa: N815, RUF012
+    finalizers: list[str] = []
+    managedFields: list[ManagedFields] = []  # noqa: N815
 
     @property
     def controller(self) -> OwnerRef | None:
@@ -90,8 +90,6 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         found = self.new or self.old
         assert found is not None
         return found
-
-
 
 
 class View(Protocol):

@@ -1,0 +1,74 @@
+"""Does our own managedFields entry still cover what we want? The one test for drift.
+
+The server keeps, for each manager, the set of paths that it owns ("FieldsV1"). Whoever changes or removes a value of
+ours takes its path out of our entry; a rewrite by the server itself does not. The entry's own keys say how list items
+match: `k:{…}` by the named fields, `v:…` by value, an empty node is a leaf or an atomic whole. So no table of merge
+keys, defaults or quantities is needed. Source: the documentation of server-side apply and structured-merge-diff.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_IDENTITY = frozenset(("apiVersion", "kind"))
+_UNTRACKED = frozenset(("name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation"))
+
+
+def uncovered(entry: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> list[str]:
+    """Dotted paths of `wanted` that our entry no longer owns; all is missing where there is no entry."""
+    if entry is None:
+        return ["(everything)"]
+    found: list[str] = []
+    for key, value in wanted.items():
+        if key in _IDENTITY:
+            continue
+        if key == "metadata":
+            value = {name: item for name, item in value.items() if name not in _UNTRACKED}
+        found += _child(entry, key, value, key)
+    return found
+
+
+def _child(entry: Mapping[str, Any], key: str, value: Any, path: str) -> Iterator[str]:
+    node = entry.get(f"f:{key}")
+    if node is None:
+        if not _void(value):
+            yield path
+    else:
+        yield from _walk(node, value, path)
+
+
+def _walk(node: Mapping[str, Any], value: Any, path: str) -> Iterator[str]:
+    if not node:
+        return  # a leaf, or a whole that the server treats as one
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _child(node, key, item, f"{path}.{key}")
+    elif isinstance(value, list):
+        keys = [(orjson.loads(key[2:]), inner) for key, inner in node.items() if key.startswith("k:")]
+        values = {key[2:] for key in node if key.startswith("v:")}
+        for item in value:
+            if isinstance(item, dict):
+                inner = next((inner for match, inner in keys if _same(match, item)), None)
+                if inner is None:
+                    yield f"{path}[{item.get('name', item)}]"
+                else:
+                    yield from _walk(inner, item, f"{path}[{item.get('name', '')}]")
+            elif orjson.dumps(item).decode() not in values:
+                yield f"{path}[{item}]"
+
+
+def _same(match: Mapping[str, Any], item: Mapping[str, Any]) -> bool:
+    """Whether a list item is the one that the entry's key names; a key field that we leave out was defaulted."""
+    return all(key not in item or item[key] == value for key, value in match.items())
+
+
+def _void(value: Any) -> bool:
+    """Whether a value has no leaf at all: the server does not track what is empty."""
+    if isinstance(value, dict):
+        return all(_void(item) for item in value.values())
+    return isinstance(value, list) and not value
