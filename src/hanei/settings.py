@@ -45,6 +45,10 @@ class OperatorSettings:
     backoff_cap: float = _knob(60.0, "Longest wait after a failed reconcile.")
     refused_retry: float = _knob(300.0, "Wait after a failure that trying again cannot mend by itself.")
 
+    # Collecting what nobody needs any more.
+    collect_interval: float = _knob(300.0, "How often slices and records that nobody needs are looked for.")
+    slice_age: float = _knob(600.0, "Youngest age of a slice that may be collected.")
+
     # The process.
     lease_duration: float = _knob(15.0, "How long a Lease holds that is not renewed; rounded up to whole seconds.")
     renew_deadline: float = _knob(10.0, "Time without a renewal after which the leader stops working.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _KEEPALIVE = 60.0
 """Idle seconds before a connection is given up; the API server does so after 90, and should not be the first."""
+
+_LARGE = 512 * 1024
 
 _PROBES = 3
 """Unanswered TCP probes after which a connection is dead."""
@@ -93,12 +96,12 @@ class Transport:
         """A successful answer, with the credentials renewed once if they are refused."""
         auth = await self._credentials.current()
         response = await self._begin(session, call, limits, auth)
-        if response.status == 401:
-            fresh = await self._credentials.after_refusal(auth)
-            if fresh is not None:
-                response.release()
-                response = await self._begin(session, call, limits, fresh)
         try:
+            if response.status == 401:
+                fresh = await self._credentials.after_refusal(auth)
+                if fresh is not None:
+                    response.release()
+                    response = await self._begin(session, call, limits, fresh)
             if response.status >= 300:
                 raise from_response(response.status, response.headers, await response.read(), call.what)
             yield response
@@ -116,7 +119,7 @@ class Transport:
         response = await session.request(
             call.method,
             URL(self._connection.server + call.target, encoded=True),
-            data=call.body,
+            data=_sendable(call.body),
             headers=headers,
             timeout=limits,
             allow_redirects=False,
@@ -181,6 +184,11 @@ class Transport:
         elif isinstance(error, aiohttp.ClientConnectorError):
             hint = f"Is it running? The address comes from {self._connection.source}."
         return Disconnected(f"{call.what}: no connection to {server}: {_words(error)}", hint=hint)
+
+
+def _sendable(body: bytes | None) -> bytes | io.BytesIO | None:
+    """Large bodies as a file, which aiohttp sends in pieces between which the loop turns."""
+    return io.BytesIO(body) if body is not None and len(body) > _LARGE else body
 
 
 def _words(error: Exception) -> str:

@@ -102,8 +102,6 @@ class Observed:
     """Oldest first."""
     autoscaled: frozenset[tuple[str, str]] = frozenset()
     """(kind, name) of workloads that an autoscaler targets."""
-    missing_secrets: frozenset[str] = frozenset()
-    unreadable_secrets: frozenset[str] = frozenset()
 
     @property
     def accepted(self) -> Record | None:

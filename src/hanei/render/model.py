@@ -108,11 +108,13 @@ class Rendered:
 class SecretsView:
     """What is known of Secrets when rendering: digests only, by (Secret, key) and then by the id of the HMAC key.
 
-    A pair that is absent is *unknown* (missing, or may not be read). `live` and `live_hash` are the stamp and the
-    hash that each component's workload carries now.
+    A pair that is absent is *unknown* if the component needs it, and known to be absent if it is optional; keys of
+    Secrets in `unreadable` are always unknown. `live` and `live_hash` are the stamp and the hash that each component's
+    workload carries now.
     """
 
     digests: Mapping[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
     newest: str = ""
     live: Mapping[str, str] = field(default_factory=dict)
     live_hash: Mapping[str, str] = field(default_factory=dict)
+    unreadable: frozenset[str] = frozenset()

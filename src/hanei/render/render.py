@@ -140,6 +140,8 @@ def _stamp(component: str, value: Workload, secrets: SecretsView) -> Stamp:
         parts = []
         for ref in refs:
             known = secrets.digests.get((ref.name, ref.key))
+            if ref.name in secrets.unreadable:
+                return None
             if known is None:
                 if not ref.optional:
                     return None

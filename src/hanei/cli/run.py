@@ -1,0 +1,73 @@
+"""`hanei run`: the operator, in the foreground.
+
+The way in for a reader: connection → client → manager → one `AppOperator` per app → run until a signal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from hanei.cli.common import app_option, cluster_options, connect, load_apps, runs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hanei.app.application import App
+    from hanei.kube.config import Connection
+
+
+@click.command("run")
+@app_option(many=True)
+@cluster_options
+@click.option("-A", "--all-namespaces", is_flag=True, help="Watch every namespace instead of one.")
+@click.option(
+    "--http-port",
+    type=int,
+    default=8480,
+    show_default=True,
+    help="Port of /healthz, /readyz and /metrics on loopback; 0 picks a free one, -1 serves none.",
+)
+@click.option("--http-host", default="127.0.0.1", show_default=True, help="Address of these.")
+@click.option("--no-leader-election", is_flag=True, help="Work at once, without a Lease. For one process only.")
+def command(
+    app: tuple[str, ...], kubeconfig: Path | None, context: str | None, namespace: str | None, all_namespaces: bool,
+    http_port: int, http_host: str, no_leader_election: bool,
+) -> None:  # fmt: skip
+    """Run the operator of one or several apps until SIGTERM or Ctrl-C.
+
+    It watches one namespace, the context's or --namespace; with -A all of them. The log goes to standard error: lines
+    for people on a terminal, JSON elsewhere (HANEI_LOG=debug, HANEI_LOG=json).
+    """
+    from hanei.cli.purity import check
+    from hanei.observe.logs import setup
+
+    setup()
+    apps = load_apps(app)
+    for one in apps:
+        check(one)
+    connection = connect(kubeconfig, context, namespace)
+    runs(_run)(
+        apps, connection, None if all_namespaces else connection.namespace, http_host, http_port, not no_leader_election
+    )
+
+
+async def _run(
+    apps: list[App[Any]], connection: Connection, watched: str | None, host: str, port: int, elect: bool
+) -> None:
+    from hanei.kube.client import Client
+    from hanei.operator.operator import AppOperator
+    from hanei.operator.rights import lease_name
+    from hanei.runtime.leader import Leader, LeaseName
+    from hanei.runtime.manager import Manager, run_until_signalled
+    from hanei.settings import OperatorSettings
+
+    settings = replace(OperatorSettings(), http_host=host, http_port=None if port < 0 else port)
+    async with Client(connection, settings) as client:
+        lease = LeaseName(connection.namespace, lease_name(apps))
+        manager = Manager(client, settings, leader=Leader(client, lease, settings) if elect else None)
+        for app in apps:
+            AppOperator(manager, client, app, namespace=watched, home=connection.namespace, identity=lease.identity)
+        await run_until_signalled(manager)

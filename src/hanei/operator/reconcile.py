@@ -1,0 +1,325 @@
+"""The reconcile of one resource, always in this order:
+
+get from cache → deleting? → suspended? → gather → render → plan → apply → record → status, once, on every path.
+
+Called by the controller with a key. It decides nothing itself: gather reads, plan decides, apply writes. Level-triggered:
+it asks what should be and what is, never what happened. The only memory between passes is about patience (how often
+somebody reverted us, what the server refused), and losing it costs nothing but that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from hanei import kinds
+from hanei.crd.definition import spec_schema
+from hanei.crd.normalise import normalise
+from hanei.errors import HaneiError, LeaderLost, SettingsInvalid
+from hanei.kube.errors import Conflict, KubeError, NotFound
+from hanei.observe.logs import get_logger
+from hanei.operator import project
+from hanei.operator.gather import gather, with_named
+from hanei.operator.patience import Patience
+from hanei.operator.records import given_up, inventory, record_body, record_name, recorded_spec
+from hanei.operator.resource import Resource, resource_of
+from hanei.operator.status import Report, phase, ready, status_of
+from hanei.plan.decide import Question, decide
+from hanei.plan.effects import leaves_of, with_value
+from hanei.render.render import NO_SECRETS, check_pure, render
+from hanei.runtime.controller import Key, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hanei.app.application import App
+    from hanei.kinds import Kind
+    from hanei.kube.client import Client
+    from hanei.operator.apply import Outcome, Writer
+    from hanei.operator.events import Recorder
+    from hanei.operator.gather import Caches
+    from hanei.operator.secrets import SecretWatch
+    from hanei.plan.model import Plan
+    from hanei.plan.observed import Observed, Record
+    from hanei.render.model import Rendered, SecretsView
+
+log = get_logger(__name__)
+
+COUNTS_EVERY = 1.0
+"""Seconds between two writes of a status whose phase is the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a reconcile works with; made once per app by `hanei.operator.operator`."""
+
+    app: App[Any]
+    client: Client
+    caches: Caches
+    writer: Writer
+    recorder: Recorder
+    secrets: SecretWatch | None
+    kinds: frozenset[Kind]
+    scale_component: str = ""
+
+
+class Reconciler:
+    """Reconciles the resources of one app."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._schema = spec_schema(parts.app)
+        self._patience = Patience()
+        self._written_at: dict[Key, float] = {}
+        self.own_versions: dict[Key, str] = {}
+        """resourceVersion of our last status write per resource: its echo is no news."""
+        self.outdated: tuple[str, ...] = ()
+        """Fields that the cluster's CRD does not know; set by `hanei.operator.schema`."""
+
+    async def __call__(self, key: Key) -> Result:
+        """One pass over one resource."""
+        item = self._parts.caches.resource(*key)
+        if item is None or item.meta.deletionTimestamp is not None:
+            self._forget(key)  # its objects have an owner reference: the cluster collects them
+            return Result()
+        resource = resource_of(self._parts.app, self._schema, item)
+        report = Report(
+            suspended=resource.suspended, scale_component=self._parts.scale_component, outdated=self.outdated
+        )
+        outcome: Outcome | None = None
+        lost = False
+        try:
+            outcome = await self._converge(key, resource, report)
+        except (LeaderLost, asyncio.CancelledError):
+            lost = True
+            raise
+        except HaneiError as error:
+            report.failure = error.message
+            raise
+        finally:
+            wait = None if lost else await self._status(key, resource, report)
+        return self._result(outcome, report, wait)
+
+    async def _converge(self, key: Key, resource: Resource, report: Report) -> Outcome | None:
+        """Everything but the status: gather, render, plan, apply, record."""
+        parts = self._parts
+        report.observed = gather(parts.caches, resource.own)
+        settings, spec = self._settings(resource, report)
+        if settings is None:
+            return None
+        view = await self._secrets(key, resource, settings, report)
+        if resource.generation != resource.status.get("observedGeneration"):
+            check_pure(parts.app, settings, resource.own)
+        report.settings = settings
+        report.rendered = rendered = render(parts.app, settings, resource.own, view, allowed=parts.kinds)
+        report.observed = with_named(parts.caches, resource.own, report.observed, rendered)
+        if resource.suspended:
+            return None
+        plan = self._plan(resource, rendered, spec, view, report.observed)
+        plan = await self._patiently(resource, plan, report)
+        report.blocked += plan.blocked
+        if plan.writes:
+            outcome = await parts.writer.carry_out(plan, resource.own)
+            self._patience.learn(resource.own.uid, plan, outcome, _now())
+            report.blocked += outcome.blocked
+            report.failure = outcome.retry.message if outcome.retry is not None else ""
+            report.observed = with_named(parts.caches, resource.own, gather(parts.caches, resource.own), rendered)
+        else:
+            outcome = None
+        if (outcome is None or outcome.clean) and not rendered.errors and report.invalid is None:
+            await self._record(resource, rendered, spec, report)
+        return outcome
+
+    def _settings(self, resource: Resource, report: Report) -> tuple[Any, Mapping[str, Any]]:
+        """The settings in force: the resource's own, or those last accepted while its own are invalid."""
+        accepted = report.observed.accepted
+        report.revision = accepted.name if accepted is not None else ""
+        report.last_good = next((one.name for one in reversed(report.observed.records) if one.good), "")
+        try:
+            return self._parts.app.parse(resource.spec), resource.spec
+        except SettingsInvalid as error:
+            report.invalid = error
+        if accepted is None:
+            return None, {}
+        spec = self._recorded(resource, accepted)
+        try:
+            return self._parts.app.parse(spec), spec
+        except SettingsInvalid:
+            return None, {}  # written for an older version of the app: everything stays as it is
+
+    def _recorded(self, resource: Resource, accepted: Record) -> Mapping[str, Any]:
+        """A record's spec, with the scale that is asked for now: it is in no record."""
+        spec = dict(accepted.spec)
+        scale = self._parts.app.scale
+        if scale:
+            value = dict(leaves_of(resource.spec)).get(scale)
+            spec = with_value(spec, scale, value if isinstance(value, int) and value >= 0 else 1)
+        found: Mapping[str, Any] = normalise(self._schema, spec)
+        return found
+
+    async def _secrets(self, key: Key, resource: Resource, settings: Any, report: Report) -> SecretsView:
+        """What rendering may know of Secrets: first which ones are named, then their digests."""
+        parts = self._parts
+        if parts.secrets is None:
+            return NO_SECRETS
+        named = render(parts.app, settings, resource.own, allowed=parts.kinds)
+        secret_names = sorted({ref.name for component in named.components for ref in component.secrets})
+        await parts.secrets.ensure(key, secret_names)
+        live = {item.component: item for item in report.observed.objects.values() if item.kind in project.WORKLOADS}
+        report.missing_secrets = tuple(sorted(parts.secrets.missing(resource.own.namespace, secret_names)))
+        return parts.secrets.view(resource.own.namespace, secret_names, live)
+
+    def _plan(
+        self, resource: Resource, rendered: Rendered, spec: Mapping[str, Any], view: SecretsView, observed: Observed
+    ) -> Plan:
+        app, accepted = self._parts.app, observed.accepted
+        return decide(
+            Question(
+                rendered=rendered, observed=observed, own=resource.own, spec=recorded_spec(app, spec),
+                previous=accepted.spec if accepted is not None else None,
+                render=lambda other: render(app, app.parse(self._with_scale(other, spec)), resource.own, view, allowed=self._parts.kinds),
+                managed_fields=resource.managed_fields, scale=app.scale, declared=frozenset(app.components),
+            )
+        )  # fmt: skip
+
+    def _with_scale(self, recorded: Mapping[str, Any], spec: Mapping[str, Any]) -> Mapping[str, Any]:
+        scale = self._parts.app.scale
+        return with_value(recorded, scale, dict(leaves_of(spec)).get(scale)) if scale else recorded
+
+    async def _patiently(self, resource: Resource, plan: Plan, report: Report) -> Plan:
+        """The plan without what must wait: a fight with another writer, or what the server has just refused."""
+        allowed, waits = self._patience.allow(resource.own.uid, plan, _now())
+        report.blocked += waits
+        for write in allowed:
+            if write.drift:
+                note = f"{write.kind} {write.name}: somebody else changed {', '.join(write.drift[:5])}; Hanei puts it back. Set spec.suspend to true to keep it out of the way"
+                await self._parts.recorder.say(resource, "Normal", "Reverted", note, "Revert")
+        return plan if len(allowed) == len(plan.writes) else replace(plan, writes=tuple(allowed))
+
+    async def _record(self, resource: Resource, rendered: Rendered, spec: Mapping[str, Any], report: Report) -> None:
+        """Keep a record of the accepted settings, once they were carried out; the newest record is the accepted one."""
+        parts = self._parts
+        if parts.app.history == 0:
+            return
+        own, accepted = resource.own, report.observed.accepted
+        wanted = recorded_spec(parts.app, spec)
+        name = record_name(own, wanted, rendered)
+        if accepted is not None and accepted.name == name:
+            report.revision = name
+            return
+        revision = accepted.revision + 1 if accepted is not None else 1
+        kind = kinds.CONTROLLER_REVISION
+        known = next((one for one in report.observed.records if one.name == name), None)
+        if known is not None:
+            raw = await parts.client.merge_patch(
+                kind, own.namespace, name, {"metadata": {"uid": known.uid}, "revision": revision}
+            )
+        else:
+            await self._given_up(resource, report)
+            body = record_body(parts.app, own, wanted, rendered, inventory(rendered, report.observed), revision)
+            body["metadata"]["resourceVersion"] = "1"
+            try:
+                raw = await parts.client.apply(kind, own.namespace, name, body)
+            except Conflict:
+                raw = await parts.client.get(kind, own.namespace, name)  # written before, by a process that died since
+        parts.caches.wrote(kind, raw)
+        report.revision = name
+
+    async def _given_up(self, resource: Resource, report: Report) -> None:
+        """Remove what an earlier version of the app made of a kind that it makes no more (found by the inventory)."""
+        names = frozenset(kind.kind for kind in self._parts.kinds)
+        for api_version, kind_name, name, uid in given_up(report.observed.records[-1:], names):
+            kind = kinds.known(api_version, kind_name)
+            if kind is None or kind == kinds.PVC:
+                continue
+            try:
+                await self._parts.client.delete(kind, resource.own.namespace, name, uid=uid)
+            except (NotFound, Conflict):
+                continue
+            except KubeError as error:
+                log.info(
+                    "What an earlier version made could not be removed", kind=kind_name, name=name, error=str(error)
+                )
+
+    async def _status(self, key: Key, resource: Resource, report: Report) -> float | None:
+        """Write the status if it says something new; returns how long to wait before it may be written."""
+        status = status_of(self._parts.app, resource, report, _stamp())
+        if ready(status):
+            await self._good(resource, report, status)
+        if status == resource.status:
+            return None
+        now = _now()
+        since = now - self._written_at.get(key, 0.0)
+        if phase(status) == phase(resource.status) and since < COUNTS_EVERY:
+            return COUNTS_EVERY - since
+        own = resource.own
+        body = {
+            "apiVersion": self._parts.app.kind.api_version,
+            "kind": own.kind,
+            "metadata": {"name": own.name, "namespace": own.namespace, "uid": own.uid},
+            "status": status,
+        }
+        await self._announce(resource, report, status)
+        try:
+            raw = await self._parts.client.apply(
+                self._parts.app.kind, own.namespace, own.name, body, force=True, subresource="status"
+            )
+        except (NotFound, Conflict):
+            return None  # the resource is gone, or another one has its name: its own event tells
+        self._written_at[key] = now
+        self.own_versions[key] = self._parts.caches.wrote_status(raw).meta.resourceVersion
+        return None
+
+    async def _good(self, resource: Resource, report: Report, status: dict[str, Any]) -> None:
+        """Mark the accepted record as good, once: a fact about it that outlives the status."""
+        found = next((one for one in report.observed.records if one.name == report.revision), None)
+        if report.revision:
+            status["lastGoodRevision"] = report.last_good = report.revision
+        if found is None or found.good:
+            return
+        patch = {"metadata": {"uid": found.uid, "annotations": {project.GOOD: "true"}}}
+        try:
+            raw = await self._parts.client.merge_patch(
+                kinds.CONTROLLER_REVISION, resource.own.namespace, found.name, patch
+            )
+        except KubeError as error:
+            log.info("A record could not be marked", record=found.name, error=str(error))
+            return
+        self._parts.caches.wrote(kinds.CONTROLLER_REVISION, raw)
+
+    async def _announce(self, resource: Resource, report: Report, status: Mapping[str, Any]) -> None:
+        """An event when something went wrong that was not wrong before."""
+        condition = next(one for one in status["conditions"] if one["type"] == "Ready")
+        stalled = next(one for one in status["conditions"] if one["type"] == "Stalled")
+        before = {one.get("type"): one for one in resource.status.get("conditions") or ()}
+        if stalled["status"] == "True" and before.get("Stalled", {}).get("message") != stalled.get("message"):
+            await self._parts.recorder.say(resource, "Warning", condition["reason"], condition["message"])
+
+    def _result(self, outcome: Outcome | None, report: Report, wait: float | None) -> Result:
+        if outcome is not None and outcome.retry is not None:
+            raise outcome.retry  # the controller backs off
+        waits = [wait] if wait is not None else []
+        if outcome is not None and outcome.again:
+            waits.append(0.2)
+        if any(
+            one.reason in ("NameTaken", "Terminating", "Contested", "Refused", "NamespaceTerminating")
+            for one in report.blocked
+        ):
+            waits.append(min([10.0, *(self._patience.next_in(report.observed.uid, _now()))]))
+        return Result(min(waits)) if waits else Result()
+
+    def _forget(self, key: Key) -> None:
+        if self._parts.secrets is not None:
+            self._parts.secrets.forget(key)
+        self._written_at.pop(key, None)
+        self.own_versions.pop(key, None)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _stamp() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

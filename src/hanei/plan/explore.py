@@ -1,0 +1,248 @@
+"""Other valid values for each setting, and what they would do: how `explain` learns without being told.
+
+Every leaf is tried with other values, in the sample and in the sample's variants (each switch the other way, each
+choice taken), so that a setting which only matters in one branch is found there. Also finds the kinds that an app makes.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hanei.crd.definition import spec_schema
+from hanei.crd.normalise import normalise
+from hanei.errors import AppError, SettingsInvalid
+from hanei.kinds import Kind, known
+from hanei.plan.effects import between, leaves_of, with_value
+from hanei.plan.model import RANK, Effect, strongest
+from hanei.render.render import own_of, render
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from hanei.app.application import App
+    from hanei.crd.schema import Schema
+    from hanei.render.model import Rendered
+
+MAX_VARIANTS = 24
+"""Variants of the sample that are tried; a bound on the time of `explain`, met only by apps of many switches."""
+MAX_OTHERS = 4
+"""Other values tried per setting and variant."""
+EXAMPLE = "example"
+_FORMATS = {
+    "ipv4": ("192.0.2.1", "192.0.2.2"),
+    "ipv6": ("2001:db8::1", "2001:db8::2"),
+    "date": ("2026-01-01", "2026-01-02"),
+    "date-time": ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"),
+    "uuid": ("00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"),
+    "uri": ("https://example.com/a", "https://example.com/b"),
+    "email": ("a@example.com", "b@example.com"),
+}
+_TEXTS = (
+    "a",
+    "b",
+    "1",
+    "2",
+    "10s",
+    "20s",
+    "1Gi",
+    "2Gi",
+    "/a",
+    "/b",
+    "a.example.com",
+    "b.example.com",
+    "10.0.0.0/8",
+    "v1",
+    "A",
+    "aaa",
+    "#000000",
+    "0000",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Explored:
+    """What was learned: setting → component → strongest effect, and every kind that was made."""
+
+    effects: Mapping[str, Mapping[str, Effect]]
+    kinds: frozenset[Kind]
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Settings that no component reads."""
+        return tuple(
+            path for path, found in self.effects.items() if all(effect is Effect.NONE for effect in found.values())
+        )
+
+
+def sample_of(app: App[Any]) -> dict[str, Any]:
+    """The app's sample, or one made up from the schema; normalised. Raises `AppError` if none can be made up."""
+    schema = spec_schema(app)
+    spec = normalise(schema, app.sample if app.sample is not None else synthesise(schema))
+    try:
+        app.parse(spec)
+    except SettingsInvalid as error:
+        raise AppError(
+            f"{app.module}: no sample of {app.kind.kind} can be made up: {error}", hint="give one: App(…, sample={…})"
+        ) from error
+    return dict(spec)
+
+
+def explore(app: App[Any]) -> Explored:
+    """Learn what each setting does to each component. Pure, and bounded by the number of settings and switches."""
+    schema, sample = spec_schema(app), sample_of(app)
+    variants = list(variants_of(app, schema, sample))
+    rendered = [_render(app, spec) for spec in variants]
+    paths = dict.fromkeys(path for path, _ in schema_leaves(schema) if path != "suspend")
+    effects: dict[str, dict[str, Effect]] = {path: dict.fromkeys(app.components, Effect.NONE) for path in paths}
+    for spec, before in zip(variants, rendered, strict=True):
+        values = dict(leaves_of(spec))
+        for path, leaf in schema_leaves(schema):
+            if path == "suspend":
+                continue
+            for other in others(leaf, values.get(path))[: MAX_OTHERS if spec is sample else 2]:
+                tried = _tried(app, schema, spec, path, other)
+                if tried is not None:
+                    _learn(effects[path], before, tried)
+    return Explored(effects, _kinds(app, rendered))
+
+
+def kinds_of(app: App[Any]) -> frozenset[Kind]:
+    """The kinds that the app makes, in the sample and its variants, and those in `makes`."""
+    schema, sample = spec_schema(app), sample_of(app)
+    return _kinds(app, [_render(app, spec) for spec in variants_of(app, schema, sample)])
+
+
+def uses_secrets(app: App[Any]) -> bool:
+    """Whether any component refers to a Secret, in the sample or its variants."""
+    schema, sample = spec_schema(app), sample_of(app)
+    return any(
+        component.secrets for spec in variants_of(app, schema, sample) for component in _render(app, spec).components
+    )
+
+
+def scale_component(app: App[Any]) -> str:
+    """The component whose pods the `scale=` path counts; "" without one. Raises `AppError` if it scales nothing."""
+    if not app.scale:
+        return ""
+    schema, sample = spec_schema(app), sample_of(app)
+    leaf, value = dict(schema_leaves(schema))[app.scale], dict(leaves_of(sample)).get(app.scale)
+    for other in others(leaf, value):
+        tried = _tried(app, schema, sample, app.scale, other)
+        for one, two in zip(_render(app, sample).components, tried.components if tried else (), strict=False):
+            if Effect.SCALE in between(one, two):
+                return one.name
+    raise AppError(
+        f"{app.module}: scale={app.scale!r} changes no component's replicas",
+        hint="name the setting that a component passes on as replicas=",
+    )
+
+
+def rendered_sample(app: App[Any]) -> Rendered:
+    """The sample, rendered for a resource that does not exist."""
+    return _render(app, sample_of(app))
+
+
+def variants_of(app: App[Any], schema: Schema, sample: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The sample; then the sample with each switch the other way, each other choice, and each count at zero."""
+    yield sample
+    values, made = dict(leaves_of(sample)), 0
+    for path, leaf in schema_leaves(schema):
+        if path == "suspend" or not (
+            leaf.get("type") == "boolean"
+            or "enum" in leaf
+            or leaf.get("minimum") == 0
+            or values.get(path) in ("", None)
+        ):
+            continue
+        for other in others(leaf, values.get(path)):
+            spec = normalise(schema, with_value(sample, path, other))
+            if made < MAX_VARIANTS and _valid(app, spec):
+                made += 1
+                yield spec
+
+
+def schema_leaves(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
+    """(dotted path, its schema) of every setting; lists and maps are one."""
+    if "properties" in schema:
+        for key, inner in schema["properties"].items():
+            yield from schema_leaves(inner, f"{path}.{key}" if path else key)
+    elif path:
+        yield path, schema
+
+
+def others(leaf: Schema, value: Any) -> list[Any]:
+    """A few values of a setting other than the present one. They may be invalid: validation sorts them out."""
+    found: list[Any]
+    kind = leaf.get("type")
+    if "enum" in leaf:
+        found = list(leaf["enum"])
+    elif kind == "boolean":
+        found = [True, False]
+    elif kind in ("integer", "number"):
+        base = value if isinstance(value, int | float) else leaf.get("minimum", 0)
+        found = [base + 1, base - 1, leaf.get("minimum"), leaf.get("maximum"), 0]
+    elif kind == "array":
+        found = [[], [synthesise(leaf["items"])]]
+    elif kind == "object":
+        found = [{}, {EXAMPLE: synthesise(leaf.get("additionalProperties", {}))}]
+    else:
+        found = _texts(leaf, value)
+    different = {repr(item): item for item in found if item is not None and item != value}
+    return list(different.values())[:MAX_OTHERS]
+
+
+def synthesise(schema: Schema) -> Any:
+    """A valid value made up from a schema, as small as can be."""
+    if "default" in schema:
+        return schema["default"]
+    if "enum" in schema:
+        return schema["enum"][0]
+    kind = schema.get("type")
+    if kind == "object":
+        return {key: synthesise(schema["properties"][key]) for key in schema.get("required", ())}
+    if kind == "array":
+        return [synthesise(schema["items"])] * int(schema.get("minItems", 0))
+    if kind == "boolean":
+        return False
+    if kind in ("integer", "number"):
+        low = schema.get("minimum", min(1, schema.get("maximum", 1)))
+        return low + 1 if schema.get("exclusiveMinimum") else low
+    return next(iter(_texts(schema, None)), EXAMPLE)
+
+
+def _texts(leaf: Schema, value: Any) -> list[str]:
+    low, high, pattern = leaf.get("minLength", 0), leaf.get("maxLength", 1 << 20), leaf.get("pattern")
+    present = value if isinstance(value, str) else ""
+    candidates = (*_FORMATS.get(leaf.get("format", ""), ()), f"{present}x", f"{present}1", EXAMPLE, *_TEXTS, "a" * low)
+    return [text for text in candidates if low <= len(text) <= high and (pattern is None or re.search(pattern, text))]
+
+
+def _tried(app: App[Any], schema: Schema, spec: dict[str, Any], path: str, other: Any) -> Rendered | None:
+    changed = normalise(schema, with_value(spec, path, other))
+    return _render(app, changed) if _valid(app, changed) else None
+
+
+def _learn(found: dict[str, Effect], before: Rendered, after: Rendered) -> None:
+    for one, other in zip(before.components, after.components, strict=True):
+        effect = strongest(between(one, other))
+        if effect is not Effect.REFUSED and RANK[effect] > RANK[found[one.name]]:
+            found[one.name] = effect
+
+
+def _valid(app: App[Any], spec: dict[str, Any]) -> bool:
+    try:
+        app.parse(spec)
+    except SettingsInvalid:
+        return False
+    return True
+
+
+def _render(app: App[Any], spec: Mapping[str, Any]) -> Rendered:
+    return render(app, app.parse(spec), own_of(app, EXAMPLE, "default"))
+
+
+def _kinds(app: App[Any], rendered: list[Rendered]) -> frozenset[Kind]:
+    made = {item.kind for one in rendered for component in one.components for item in component.objects}
+    return frozenset(made | {known(kind.api_version, kind.kind) or kind for kind in app.makes})
