@@ -69,7 +69,7 @@ def swapping() -> Callable[[Logged], list[Logged]]:
 class StoreModel(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.loop = looptime.new_event_loop(start=0)
+        self.loop = looptime.new_event_loop(start=0, noop_cycles=1)
         self.told: dict[tuple[str, str], Cached] = {}
         self.backup: tuple[int, dict[Any, Any]] | None = None
         self.loop.run_until_complete(self._start())

@@ -21,7 +21,7 @@ class QueueModel(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = looptime.new_event_loop(start=0)
+        self.loop = looptime.new_event_loop(start=0, noop_cycles=1)
         self.ready: list[str] = []
         self.running: set[str] = set()
         self.again: set[str] = set()

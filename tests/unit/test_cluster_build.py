@@ -20,7 +20,7 @@ from hanei.errors import ClusterError
 GO = """#!/bin/sh
 case "$1" in
 env) echo "${FAKE_GO_VERSION:-go1.26.0}" ;;
-list) echo one; echo two ;;
+list) echo "go: downloading three v1.0.0" >&2; echo one; echo two ;;
 build)
   echo build >>"$FAKE_GO_LOG"
   test -f main.go && test -f go.mod && test -f go.sum || exit 9
@@ -82,7 +82,7 @@ def test_one_binary_is_built_and_every_program_is_a_link_to_it(go: Path, tmp_pat
     found = Build(folder).find(versions.ALL_PROGRAMS, progress)
     assert names(folder) == sorted([*versions.ALL_PROGRAMS, BINARY])
     assert {path.readlink() for path in found.values()} == {Path(BINARY)}
-    assert progress.parts == [(1, 2), (2, 2)]
+    assert progress.parts == [(1, 0), (1, 2), (2, 2)]
     Build(folder).find(versions.SERVER_PROGRAMS, progress)
     assert builds(go) == 1
 

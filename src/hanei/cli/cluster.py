@@ -180,7 +180,7 @@ class _Bars:
     def part(self, text: str, done: int, total: int) -> None:
         if text not in self._tasks:
             self._tasks[text] = self._display.add_task(text, total=total or None)
-        self._display.update(self._tasks[text], completed=done, visible=done < total)
+        self._display.update(self._tasks[text], completed=done, visible=not total or done < total)
 
 
 class _Lines:

@@ -62,9 +62,7 @@ class Build:
                 if file.name.endswith(".in"):
                     (module / file.name.removesuffix(".in")).write_bytes(file.read_bytes())
             (module / "tmp").mkdir()
-            progress.note("fetching Kubernetes' Go modules")
-            with contextlib.closing(_run([go, "list", "-deps", "."], module)) as packages:
-                total = sum(1 for _ in packages)
+            total = _fetch(go, module, progress)
             build = [go, "build", "-v", *build_flags(), "-o", BINARY, "."]
             with contextlib.closing(_run(build, module)) as packages:
                 for done, _ in enumerate(packages, 1):
@@ -77,6 +75,20 @@ class Build:
         draft.unlink(missing_ok=True)
         draft.symlink_to(BINARY)
         draft.replace(self._folder / program)
+
+
+def _fetch(go: str, module: Path, progress: Progress) -> int:
+    """Have Go download what the module needs; returns how many packages there are to build."""
+    progress.note("fetching Kubernetes' Go modules")
+    downloads = packages = 0
+    with contextlib.closing(_run([go, "list", "-deps", "."], module)) as lines:
+        for line in lines:
+            if line.startswith("go: "):
+                downloads += 1
+                progress.part("fetching Go modules", downloads, 0)
+            else:
+                packages += 1
+    return packages
 
 
 def build_flags() -> list[str]:

@@ -23,11 +23,10 @@ from hanei.observe.logs import get_logger
 from hanei.operator import project
 from hanei.operator.gather import gather, with_named
 from hanei.operator.patience import Patience
-from hanei.operator.records import given_up, inventory, record_body, record_name, recorded_spec
+from hanei.operator.records import given_up, inventory, record_body, record_name, recorded_spec, with_scale
 from hanei.operator.resource import Resource, resource_of
 from hanei.operator.status import Report, phase, ready, status_of
 from hanei.plan.decide import Question, decide
-from hanei.plan.effects import leaves_of, with_value
 from hanei.render.render import NO_SECRETS, check_pure, render
 from hanei.runtime.controller import Key, Result
 
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from hanei.operator.gather import Caches
     from hanei.operator.secrets import SecretWatch
     from hanei.plan.model import Plan
-    from hanei.plan.observed import Observed, Record
+    from hanei.plan.observed import Observed
     from hanei.render.model import Rendered, SecretsView
 
 log = get_logger(__name__)
@@ -143,21 +142,11 @@ class Reconciler:
             report.invalid = error
         if accepted is None:
             return None, {}
-        spec = self._recorded(resource, accepted)
+        spec = normalise(self._schema, with_scale(self._parts.app, accepted.spec, resource.spec))
         try:
             return self._parts.app.parse(spec), spec
         except SettingsInvalid:
             return None, {}  # written for an older version of the app: everything stays as it is
-
-    def _recorded(self, resource: Resource, accepted: Record) -> Mapping[str, Any]:
-        """A record's spec, with the scale that is asked for now: it is in no record."""
-        spec = dict(accepted.spec)
-        scale = self._parts.app.scale
-        if scale:
-            value = dict(leaves_of(resource.spec)).get(scale)
-            spec = with_value(spec, scale, value if isinstance(value, int) and value >= 0 else 1)
-        found: Mapping[str, Any] = normalise(self._schema, spec)
-        return found
 
     async def _secrets(self, key: Key, resource: Resource, settings: Any, report: Report) -> SecretsView:
         """What rendering may know of Secrets: first which ones are named, then their digests."""
@@ -179,14 +168,10 @@ class Reconciler:
             Question(
                 rendered=rendered, observed=observed, own=resource.own, spec=recorded_spec(app, spec),
                 previous=accepted.spec if accepted is not None else None,
-                render=lambda other: render(app, app.parse(self._with_scale(other, spec)), resource.own, view, allowed=self._parts.kinds),
+                render=lambda other: render(app, app.parse(with_scale(app, other, spec)), resource.own, view, allowed=self._parts.kinds),
                 managed_fields=resource.managed_fields, scale=app.scale, declared=frozenset(app.components),
             )
         )  # fmt: skip
-
-    def _with_scale(self, recorded: Mapping[str, Any], spec: Mapping[str, Any]) -> Mapping[str, Any]:
-        scale = self._parts.app.scale
-        return with_value(recorded, scale, dict(leaves_of(spec)).get(scale)) if scale else recorded
 
     async def _patiently(self, resource: Resource, plan: Plan, report: Report) -> Plan:
         """The plan without what must wait: a fight with another writer, or what the server has just refused."""

@@ -12,7 +12,7 @@ from hanei import kinds
 from hanei.app import names
 from hanei.app.settings import RESERVED
 from hanei.operator.project import RECORD_ROLE
-from hanei.plan.effects import with_value
+from hanei.plan.effects import leaves_of, with_value
 from hanei.render import labels
 from hanei.render.canon import digest
 
@@ -29,6 +29,14 @@ def recorded_spec(app: App[Any], spec: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a spec that is a revision: without what Hanei adds, and without the path of `kubectl scale`."""
     found = {key: item for key, item in spec.items() if key not in RESERVED}
     return with_value(found, app.scale, None) if app.scale else found
+
+
+def with_scale(app: App[Any], recorded: Mapping[str, Any], asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A recorded spec with the scale that is asked for now: it is in no record. Anything but a count becomes 1."""
+    if not app.scale:
+        return recorded
+    value = dict(leaves_of(asked)).get(app.scale)
+    return with_value(recorded, app.scale, value if isinstance(value, int) and value >= 0 else 1)
 
 
 def record_name(own: Own, spec: Mapping[str, Any], rendered: Rendered) -> str:

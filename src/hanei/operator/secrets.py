@@ -74,7 +74,7 @@ class StampKeys:
             }
             try:
                 raw = await self._client.create(kinds.SECRET, self._namespace, body)
-                log.info("Made the key of secret stamps", secret=KEY_SECRET, namespace=self._namespace)
+                log.info("Made the key of secret stamps", name=KEY_SECRET, namespace=self._namespace)
             except AlreadyExists:
                 raw = await self._client.get(kinds.SECRET, self._namespace, KEY_SECRET)
         else:
