@@ -158,8 +158,9 @@ class LeaderModel(RuleBasedStateMachine):
             if orderly:
                 await leader.release()
             self._enter()
-            for listed in (self.lines, self.leaders, self.tasks):
-                listed[which] = listed.pop()  # type: ignore[call-overload]
+            self.lines[which] = self.lines.pop()
+            self.leaders[which] = self.leaders.pop()
+            self.tasks[which] = self.tasks.pop()
 
         self.loop.run_until_complete(act())
 
@@ -188,4 +189,4 @@ class LeaderModel(RuleBasedStateMachine):
 
 
 TestLeaderModel = LeaderModel.TestCase
-TestLeaderModel.settings = settings(max_examples=50, stateful_step_count=20, deadline=None)
+TestLeaderModel.settings = settings(max_examples=80, stateful_step_count=20, deadline=None)

@@ -124,7 +124,12 @@ class StoreModel(RuleBasedStateMachine):
     def replace(self, data: st.DataObject) -> None:
         """Deleted and made anew at once: another uid."""
         _, name = data.draw(st.sampled_from(sorted(self.server.objects)))
-        self._do(lambda: (self.server.delete(name), self.server.put(name)))
+
+        def act() -> None:
+            self.server.delete(name)
+            self.server.put(name)
+
+        self._do(act)
 
     @rule()
     def cut(self) -> None:

@@ -8,7 +8,6 @@ import json
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +21,8 @@ from hanei.kube.errors import Unauthorized
 from tests.unit.kube_wire import QUICK, status, wire
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.unit.kube_wire import Handler
 
 PLUGIN = """

@@ -338,6 +338,4 @@ async def test_a_watch_asks_for_bookmarks_from_where_it_stands() -> None:
 
     async with wire(server) as up, up.client() as client:
         assert await _watch(client, timeout=90) == []
-    assert seen == [
-        {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": "7", "timeoutSeconds": "90"}
-    ]
+    assert seen == [{"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": "7", "timeoutSeconds": "90"}]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import base64
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -12,10 +11,11 @@ import yaml
 from hanei.errors import ConfigError
 from hanei.kube.config import Connection, in_cluster, load
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-def config(
-    cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None, **context: Any
-) -> dict[str, Any]:
+
+def config(cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None, **context: Any) -> dict[str, Any]:
     """A kubeconfig with one context `main`."""
     return {
         "apiVersion": "v1",

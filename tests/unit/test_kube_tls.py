@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 import tempfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
@@ -15,6 +15,9 @@ from hanei.kube import tls
 from hanei.kube.config import Login, Tls
 from hanei.kube.errors import Disconnected
 from tests.unit.kube_wire import Authority, Pem, wire
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 async def _peer(request: web.Request) -> web.StreamResponse:

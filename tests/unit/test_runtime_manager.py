@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-from tests.unit.runtime_fake import KIND, QUICK, FakeClient, FakeServer
 
 from hanei.errors import LeaderLost
-from hanei.kube.errors import Disconnected
+from hanei.kube.errors import Disconnected, Forbidden
 from hanei.runtime.controller import Controller, Key, Result
 from hanei.runtime.leader import Leader, LeaseName
 from hanei.runtime.manager import Manager
 from hanei.runtime.workqueue import WorkQueue
+from tests.unit.runtime_fake import KIND, QUICK, FakeClient, FakeServer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -116,6 +116,54 @@ async def test_a_stop_takes_less_than_five_seconds_whatever_hangs(down: bool) ->
             server.failure = Disconnected("away")
         asked = loop.time()
     assert loop.time() - asked < 5
+
+
+async def test_a_stop_does_not_wait_for_what_a_cancelled_reconcile_still_wants_to_do() -> None:
+    """A last status to a server that hangs, and another try of it."""
+    server = FakeServer()
+    server.put("a")
+    cleanups: list[bool] = []
+
+    async def never(_: Key) -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            try:
+                await asyncio.sleep(30)
+            finally:
+                cleanups.append(True)
+                await asyncio.sleep(30)
+
+    loop = asyncio.get_running_loop()
+    async with Process(server, never) as process:
+        await process.manager.started.wait()
+        await asyncio.sleep(1)
+        asked = loop.time()
+    assert loop.time() - asked < 5
+    assert cleanups == [True]
+
+
+async def test_S06_a_process_that_hears_nothing_is_not_healthy() -> None:  # noqa: N802
+    """Every informer is named, so that a person sees which."""
+    server = FakeServer()
+    async with Process(server) as process:
+        await process.manager.started.wait()
+        assert process.manager.health() == []
+        server.failure = Disconnected("away")
+        server.cut()
+        await asyncio.sleep(process.client.settings.deaf_after + 30)
+        assert process.manager.health() == ["no contact with the API server: configmaps in ns"]
+
+
+async def test_a_missing_right_keeps_the_process_waiting_and_alive() -> None:
+    """Not ready, with the right in the report; healthy, since a restart would not help."""
+    server = FakeServer()
+    server.failure = Forbidden("configmaps is forbidden")
+    async with Process(server) as process:
+        await asyncio.sleep(2 * process.client.settings.deaf_after)
+        assert process.manager.health() == []
+        assert process.manager.readiness() == ["not synced: configmaps in ns: configmaps is forbidden"]
+        assert not process.task.done()
 
 
 async def test_a_stop_while_waiting_for_anything_is_immediate() -> None:

@@ -183,6 +183,8 @@ class Transport:
             hint = f"The certificate of {server} must match the CA and name in {self._connection.source}."
         elif isinstance(error, aiohttp.ClientConnectorError):
             hint = f"Is it running? The address comes from {self._connection.source}."
+        if isinstance(error, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError):
+            return Disconnected(f"{call.what}: the connection to {server} was cut")
         return Disconnected(f"{call.what}: no connection to {server}: {_words(error)}", hint=hint)
 
 

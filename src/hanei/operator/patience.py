@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from hanei.operator.apply import Outcome
 
 FIGHT_AFTER = 3
-"""Reverts of one object within `FIGHT_WINDOW` seconds after which somebody is fighting us."""
+"""Reverts of one field within `FIGHT_WINDOW` seconds after which somebody is fighting us."""
 FIGHT_WINDOW = 600.0
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 600.0
 REFUSED_PAUSE = 300.0
 """Seconds before the same content is sent again to a server that refused it."""
 
 _Ref = tuple[str, str, str]
+_Field = tuple[str, str, str, str]
 
 
 @dataclass(slots=True)
@@ -36,7 +37,7 @@ class Patience:
     """What is known about other writers and refusals, by resource uid, kind and name."""
 
     def __init__(self) -> None:
-        self._fights: dict[_Ref, _Fight] = {}
+        self._fights: dict[_Field, _Fight] = {}
         self._refused: dict[_Ref, tuple[int, float, str]] = {}
 
     def allow(self, uid: str, plan: Plan, now: float) -> tuple[list[Write], list[Blocked]]:
@@ -45,14 +46,14 @@ class Patience:
         held: set[str] = set()
         for write in plan.writes:
             ref = (uid, write.kind.kind, write.name)
-            fight = self._fights.get(ref)
+            fight = self._worst(ref, write, now)
             refused = self._refused.get(ref)
             if write.component in held:
                 continue
             if refused is not None and refused[0] == _fingerprint(write) and now < refused[1]:
                 waits.append(Blocked(write.component, "Stalled", "Refused", refused[2]))
                 held.add(write.component)
-            elif write.drift and fight is not None and now < fight.not_before:
+            elif fight is not None:
                 text = f"{write.kind} {write.name}: somebody else changed {', '.join(write.drift[:3])} {len(fight.times)} times in ten minutes; Hanei puts it back in {fight.not_before - now:.0f} s"
                 waits.append(Blocked(write.component, "Stalled", "Contested", text))
             else:
@@ -64,8 +65,8 @@ class Patience:
         for write in outcome.written:
             ref = (uid, write.kind.kind, write.name)
             self._refused.pop(ref, None)
-            if write.drift:
-                self._fought(ref, now)
+            for path in write.drift:
+                self._fought((*ref, path), now)
         stalled = {one.component: one.message for one in outcome.blocked if one.reason == "Refused"}
         done = {id(write) for write in outcome.written}
         for write in plan.writes:
@@ -82,7 +83,13 @@ class Patience:
             if ref[0] == uid and fight.not_before > now:
                 yield fight.not_before - now
 
-    def _fought(self, ref: _Ref, now: float) -> None:
+    def _worst(self, ref: _Ref, write: Write, now: float) -> _Fight | None:
+        """The fight over a field of this write that pauses longest, if any does."""
+        found = [self._fights[(*ref, path)] for path in write.drift if (*ref, path) in self._fights]
+        worst = max(found, key=lambda fight: fight.not_before, default=None)
+        return worst if worst is not None and now < worst.not_before else None
+
+    def _fought(self, ref: _Field, now: float) -> None:
         fight = self._fights.setdefault(ref, _Fight())
         fight.times = [time for time in fight.times if now - time < FIGHT_WINDOW] + [now]
         extra = len(fight.times) - FIGHT_AFTER

@@ -80,7 +80,8 @@ def observed_object(item: Cached) -> ObservedObject:
         component=meta.labels.get(labels.COMPONENT, ""), role=meta.labels.get(labels.ROLE, ""),
         applied=notes.get(labels.APPLIED, ""), immutable=notes.get(labels.IMMUTABLE, ""), fields=own_entry(meta),
         owner_uid=owner.uid if owner else "", owner=f"{owner.kind}/{owner.name}" if owner else "",
-        adopt_by=notes.get(labels.ADOPT_BY, ""), deleting=meta.deletionTimestamp is not None, **workload,
+        adopt_by=notes.get(labels.ADOPT_BY, ""), belongs=f"{meta.labels.get(labels.APP, '')}/{meta.labels.get(labels.INSTANCE, '')}",
+        deleting=meta.deletionTimestamp is not None, **workload,
     )  # fmt: skip
 
 
@@ -93,7 +94,9 @@ def _workload(item: Cached) -> dict[str, Any]:
         "wanted_replicas": spec.get("replicas"),
         "template_hash": (template.get("labels") or {}).get(labels.HASH, ""),
         "stamp": annotations.get(labels.SECRETS, ""),
-        "cause": annotations.get(labels.CAUSE, ""),
+        "causes": tuple(
+            dict.fromkeys((annotations.get(labels.CAUSE, ""), item.meta.annotations.get(labels.CAUSE, "")))
+        ),
         "status": WorkloadStatus(
             observed_generation=status.get("observedGeneration", 0),
             replicas=status.get("replicas", 0),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from hanei.app import names
 from hanei.plan.causes import cause_text, who_changed
 from hanei.plan.effects import OF_TEMPLATE, RenderSpec, attribute, changed
 from hanei.plan.model import RANK, Action, Blocked, Effect, Plan, Verb, Write
@@ -97,7 +98,7 @@ def _component(
         return draft
     for desired in component.objects:
         present = question.observed.objects.get(desired.ref)
-        if present is not None and present.owner_uid != question.own.uid:
+        if present is not None and judge(question.own, present) != "ours":
             _foreign(question, desired, present, draft)
         elif present is not None and present.deleting:
             draft.blocked.append(
@@ -140,23 +141,22 @@ def _workload(
         draft.writes.append(_create(final))
         draft.add(Effect.CREATE, "is new" if question.previous is None else "is missing" if not causes else SETTINGS)
         return
-    if present.immutable and component.facets is not None and component.facets.immutable != present.immutable:
+    same = present.template_hash == component.hash
+    reason = _reason(question, component, present, differences)
+    scaled = (desired.ref in question.observed.autoscaled) and not _owns_replicas(present)
+    same_side = _as_applied(desired, present, keep_replicas=not scaled)
+    if same_side is None and _immutable(component, present):
         message = (
             f"{desired.kind} {desired.name}: volume claims, pod management and the governing Service cannot change"
         )
         draft.blocked.append(Blocked(component.name, "Stalled", "Immutable", message))
         draft.add(Effect.REFUSED, message)
         return
-    same = present.template_hash == component.hash
-    reason = _reason(question, component, present, differences)
-    if same:
-        cause = present.cause
-    else:
-        settings = [path for path, effect in causes.items() if RANK[effect] >= RANK[Effect.MANUAL]]
-        who = who_changed(question.managed_fields, settings)
-        cause = cause_text(settings, differences, who, reason)
-    scaled = (desired.ref in question.observed.autoscaled) and not _owns_replicas(present)
-    final = _final(desired, cause, keep_replicas=not scaled)
+    final = same_side or _final(
+        desired,
+        present.causes[0] if same and present.causes else _new_cause(question, causes, differences, reason),
+        keep_replicas=not scaled,
+    )
     drift = uncovered(present.fields, final.body)
     if present.applied == final.digest and not drift:
         return
@@ -171,6 +171,24 @@ def _workload(
         draft.add(Effect.SCALE, why)
     if same and not in_template and Effect.SCALE not in draft.effects:
         draft.add(Effect.OBJECT, why)
+
+
+def _immutable(component: RenderedComponent, present: ObservedObject) -> bool:
+    """Whether we want another value in a field that the server never changes."""
+    return bool(present.immutable and component.facets is not None and component.facets.immutable != present.immutable)
+
+
+def _as_applied(desired: Desired, present: ObservedObject, *, keep_replicas: bool) -> Desired | None:
+    """What we applied last, if that is still what we want: the same but for the cause, which tells of the last change."""
+    found = (_final(desired, cause, keep_replicas=keep_replicas) for cause in present.causes or ("",))
+    return next((final for final in found if final.digest == present.applied), None)
+
+
+def _new_cause(
+    question: Question, causes: Mapping[str, Effect], differences: Mapping[str, tuple[Any, Any]], reason: str
+) -> str:
+    settings = [path for path, effect in causes.items() if RANK[effect] >= RANK[Effect.MANUAL]]
+    return cause_text(settings, differences, who_changed(question.managed_fields, settings), reason)
 
 
 def _carrier(
@@ -271,6 +289,12 @@ def judge(own: Own, present: ObservedObject) -> str:
     """Whose an object of a wanted name is: `ours`, `adopt`, `wait` (left by an earlier uid of the resource) or `taken`."""
     if present.owner_uid == own.uid and own.uid:
         return "ours"
+    if (
+        not present.owner
+        and present.applied
+        and present.belongs == f"{own.plural}.{own.group}/{names.subdomain(own.name)}"
+    ):
+        return "ours"  # we made it, and somebody took the owner away (or the resource was deleted without its objects)
     if present.adopt_by == f"{own.kind}/{own.name}":
         return "adopt"
     if present.owner == f"{own.kind}/{own.name}":

@@ -34,7 +34,7 @@ class ObservedObject:
     """One object that carries our labels.
 
     `fields` is our own managedFields entry, decoded; None where we have none. `wanted_replicas`, `template_hash`,
-    `stamp` and `cause` are read from a workload's spec; they are empty for other kinds.
+    `stamp` and `causes` are read from a workload's spec; they are empty for other kinds.
     """
 
     kind: Kind
@@ -51,11 +51,14 @@ class ObservedObject:
     owner: str = ""
     """Kind/name of the controller owner."""
     adopt_by: str = ""
+    belongs: str = ""
+    """App and resource by the labels, as app/instance: whose an object without an owner is."""
     deleting: bool = False
     wanted_replicas: int | None = None
     template_hash: str = ""
     stamp: str = ""
-    cause: str = ""
+    causes: tuple[str, ...] = ()
+    """The cause as the pod template and as the workload itself carry it; they differ only if somebody changed one."""
     status: WorkloadStatus = field(default_factory=WorkloadStatus)
 
     @property

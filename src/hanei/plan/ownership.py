@@ -36,7 +36,7 @@ def uncovered(entry: Mapping[str, Any] | None, wanted: Mapping[str, Any]) -> lis
 def _child(entry: Mapping[str, Any], key: str, value: Any, path: str) -> Iterator[str]:
     node = entry.get(f"f:{key}")
     if node is None:
-        if not _void(value):
+        if value != []:  # of all that can be empty, only lists are not tracked
             yield path
     else:
         yield from _walk(node, value, path)
@@ -65,10 +65,3 @@ def _walk(node: Mapping[str, Any], value: Any, path: str) -> Iterator[str]:
 def _same(match: Mapping[str, Any], item: Mapping[str, Any]) -> bool:
     """Whether a list item is the one that the entry's key names; a key field that we leave out was defaulted."""
     return all(key not in item or item[key] == value for key, value in match.items())
-
-
-def _void(value: Any) -> bool:
-    """Whether a value has no leaf at all: the server does not track what is empty."""
-    if isinstance(value, dict):
-        return all(_void(item) for item in value.values())
-    return isinstance(value, list) and not value

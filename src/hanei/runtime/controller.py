@@ -57,6 +57,7 @@ class Controller:
         self._settings = settings
         self._keys = keys
         self._complaints: dict[Key, str] = {}
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def run(self, metrics: Metrics) -> None:
         """Work until the queue is shut down and the last reconcile has finished, or until cancelled."""
@@ -64,9 +65,16 @@ class Controller:
         async with asyncio.TaskGroup() as group:
             resync = group.create_task(self._resync(), name=f"{self.name} resync")
             async with asyncio.TaskGroup() as workers:
-                for number in range(self._workers):
+                self._tasks = [
                     workers.create_task(self._work(metrics), name=f"{self.name} worker {number}")
+                    for number in range(self._workers)
+                ]
             resync.cancel()
+
+    def cancel(self) -> None:
+        """Cancel whatever runs, once more if it was cancelled already and is taking its time."""
+        for task in self._tasks:
+            task.cancel()
 
     async def _resync(self) -> None:
         """Everything at the start (another leader may have left work) and every now and then."""

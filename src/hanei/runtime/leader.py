@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from hanei import kinds
-from hanei.errors import ApiError, LeaderLost
+from hanei.errors import ApiError, ConfigError, LeaderLost
 from hanei.kube.errors import NotFound
 from hanei.observe.logs import get_logger
 
@@ -36,6 +36,9 @@ log = get_logger(__name__)
 
 _JITTER = 0.2
 """Candidates spread their attempts by so much, or all would try at the same moment."""
+
+_FAILURES = (ApiError, ConfigError)
+"""What may pass by itself: also a certificate file that is being written just now."""
 
 
 class LeaseClient(Protocol):
@@ -115,7 +118,7 @@ class Leader:
                 words = f"held by {self.holder}"
             except TimeoutError:
                 words = "no answer in time"
-            except ApiError as error:
+            except _FAILURES as error:
                 words = str(error)
             if words != said:
                 log.info("Waiting for the Lease", lease=self._lease.name, because=words)
@@ -146,18 +149,21 @@ class Leader:
         try:
             async with asyncio.timeout(self._settings.release_timeout):
                 await self._write(lease, spec)
-        except (ApiError, TimeoutError) as error:
+        except (*_FAILURES, TimeoutError) as error:
             log.info("The Lease could not be given back", lease=self._lease.name, error=str(error))
 
     async def _renew(self) -> None:
         """Renew once, trying until it works. Raises LeaderLost when the Lease names somebody else."""
+        said = ""
         while True:
             try:
                 if await self._attempt(known=True):
                     return
                 raise LeaderLost(f"The Lease {self._lease.name} is held by {self.holder}")
-            except ApiError as error:
-                log.warning("Renewing the Lease failed", lease=self._lease.name, error=str(error))
+            except _FAILURES as error:
+                if str(error) != said:
+                    said = str(error)
+                    log.warning("Renewing the Lease failed", lease=self._lease.name, error=said)
                 # Whether it was carried out is unknown: read before writing again.
                 self._seen = None
                 await asyncio.sleep(self._settings.retry_period * self._random.uniform(0.25, 0.5))

@@ -32,6 +32,9 @@ log = get_logger(__name__)
 _REMIND = 10.0
 """How often it is said what is still waited for."""
 
+_IMPATIENCE = 0.5
+"""How long a cancelled reconcile may still take before it is cancelled again."""
+
 
 class Manager:
     """Runs controllers over shared informers. Without a `leader` it works at once."""
@@ -148,7 +151,10 @@ class Manager:
         if self.started.is_set():
             await asyncio.wait({work}, timeout=self.settings.stop_grace)
         work.cancel()
-        await asyncio.wait({work})
+        while not (await asyncio.wait({work}, timeout=_IMPATIENCE))[0]:
+            # A reconcile that does something after it was cancelled (a last status) has had its time, too.
+            for controller in self._controllers:
+                controller.cancel()
 
     @contextlib.asynccontextmanager
     async def _probes(self) -> AsyncIterator[None]:
