@@ -13,7 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import looptime
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -189,4 +189,6 @@ class LeaderModel(RuleBasedStateMachine):
 
 
 TestLeaderModel = LeaderModel.TestCase
-TestLeaderModel.settings = settings(max_examples=80, stateful_step_count=20, deadline=None)
+TestLeaderModel.settings = settings(
+    max_examples=80, stateful_step_count=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)

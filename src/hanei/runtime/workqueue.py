@@ -92,7 +92,7 @@ class WorkQueue(Generic[K]):
                 key = next(iter(self._ready))
                 del self._ready[key]
                 self._running.add(key)
-                pass
+                self._due.pop(key, None)
                 return key
             self._wake.clear()
             await self._wake.wait()
