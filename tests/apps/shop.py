@@ -75,23 +75,23 @@ def extra(spec: ShopSpec, own: Own) -> Deployment | None:
 
 @app.component
 def big(spec: ShopSpec, own: Own) -> Deployment:
-    return Deployment(containers=[Container(image=spec.image, files={"/etc/big": "x" * spec.size})])
+    return Deployment(containers=[Container(image="nginx", files={"/etc/big": "x" * spec.size})])
 
 
 @app.component
 def broken(spec: ShopSpec, own: Own) -> Deployment:
     if spec.broken:
         raise RuntimeError("the author's mistake")
-    return Deployment(containers=[Container(image=spec.image)])
+    return Deployment(containers=[Container(image="nginx")])
 
 
 @app.component
 def stateful(spec: ShopSpec, own: Own) -> StatefulSet:
     return StatefulSet(
-        replicas=2, update="OnDelete", containers=[Container(image=spec.image, ports=[1234], env={"LEVEL": spec.level})]
+        replicas=2, update="OnDelete", containers=[Container(image="nginx", ports=[1234], env={"LEVEL": spec.level})]
     )
 
 
 @app.component
 def recreated(spec: ShopSpec, own: Own) -> Deployment:
-    return Deployment(strategy="Recreate", containers=[Container(image=spec.image, env={"LEVEL": spec.level})])
+    return Deployment(strategy="Recreate", containers=[Container(image="nginx", env={"LEVEL": spec.level})])

@@ -7,6 +7,7 @@ here, with module, component and field.
 from __future__ import annotations
 
 import re
+import sys
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -87,7 +88,8 @@ class App(Generic[S]):
         sample: Mapping[str, Any] | None = None, makes: Sequence[Kind] = (), history: int = 10,
     ) -> None:  # fmt: skip
         self.settings = settings
-        self.module = settings.__module__
+        # Where the app is made, which a second process can import; messages name it too.
+        self.module = str(sys._getframe(1).f_globals.get("__name__", settings.__module__))
         self.kind = Kind(group, version, kind, plural)
         self.singular = singular or kind.lower()
         self.short_names = tuple(short_names)

@@ -53,7 +53,7 @@ def check(app: App[Any]) -> None:
     from hanei.render.render import check_pure, own_of
 
     check_pure(app, app.parse(sample_of(app)), own_of(app, "example", "default"))
-    module = next(iter(app.components.values())).module
+    module = app.module
     if module == "__main__":
         return
     here, there = orjson.loads(fingerprint(app)), orjson.loads(_elsewhere(app, module))
