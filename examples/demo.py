@@ -341,7 +341,7 @@ def end_kept() -> None:
     """End what an earlier `KEEP=1` left: its operator, by pid and only if it is one, and its cluster."""
     kept = find("demo")
     if kept is not None:
-        note = kept.folder / "operator.pid"
+        note = kept.folder / "demo-operator"
         pid = int(note.read_text()) if note.exists() else 0
         command = Path(f"/proc/{pid}/cmdline")
         if pid and command.exists() and b"hanei-demo-" in command.read_bytes():
@@ -375,7 +375,7 @@ def stage(keep: bool) -> Iterator[Demo]:
                 f"\nLeft running (make demo, or: hanei cluster down demo, ends it).\n  export KUBECONFIG={demo.cluster.kubeconfig}\n  kubectl -n {NAMESPACE} get autolocks,pods"
             )
             if demo.operator is not None:
-                (demo.cluster.folder / "operator.pid").write_text(str(demo.operator.pid))
+                (demo.cluster.folder / "demo-operator").write_text(str(demo.operator.pid))
                 print(
                     f"To end it: kill {demo.operator.pid}; hanei cluster down demo   (the operator's log: {folder / 'operator.log'})"
                 )

@@ -344,7 +344,9 @@ def test_s41_a_configmap_edited_or_deleted_by_hand_is_restored_without_a_roll(
     (key,) = live["data"]
     world.patch(kinds.CONFIG_MAP, live["metadata"]["name"], {"data": {key: "by hand"}})
     w.wait_for("the content", lambda: world.get(kinds.CONFIG_MAP, live["metadata"]["name"])["data"][key] == "short\n")
-    web = next(one for one in world.list(kinds.CONFIG_MAP, "hanei.dev/role=slice") if "-web-" in one["metadata"]["name"])
+    web = next(
+        one for one in world.list(kinds.CONFIG_MAP, "hanei.dev/role=slice") if "-web-" in one["metadata"]["name"]
+    )
     world.delete(kinds.CONFIG_MAP, web["metadata"]["name"])
     again = w.wait_for("the slice", lambda: world.find(kinds.CONFIG_MAP, web["metadata"]["name"]))
     assert (again["data"], again["immutable"]) == (web["data"], True)
