@@ -52,7 +52,7 @@ class Writer:
     def __init__(self, client: Client, caches: Caches, leading: Callable[[], bool]) -> None:
         self._client = client
         self._caches = caches
-        self._leading = leading
+        self.leading = leading
 
     async def carry_out(self, plan: Plan, own: Own) -> Outcome:
         """All writes of the plan: components at once, each in order, then the deletes. Raises `LeaderLost` only."""
@@ -84,7 +84,7 @@ class Writer:
 
     async def _one(self, write: Write, plan: Plan, own: Own, outcome: Outcome) -> bool:
         """One write; whether the component may go on."""
-        if not self._leading():
+        if not self.leading():
             raise LeaderLost("the Lease is no longer ours: not writing")
         try:
             if write.verb is Verb.CREATE:

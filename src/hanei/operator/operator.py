@@ -88,10 +88,10 @@ class AppOperator:
     def _resource_changed(self, event: Event) -> None:
         """Our own status writes are no news; a status that somebody else changed is."""
         item = event.item
-        if event.new is not None and self.reconciler.own_versions.get(item.key) == item.meta.resourceVersion:
-            return
         if event.old is None or event.new is None or event.old.meta.generation != event.new.meta.generation:
             self.queue.forget(item.key)  # a new spec gets a fresh start (situation S82)
+        elif self.reconciler.own_versions.get(item.key) == item.meta.resourceVersion:
+            return
         self.queue.add(item.key)
 
     def _child_changed(self, event: Event) -> None:

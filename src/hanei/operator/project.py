@@ -12,12 +12,12 @@ import msgspec
 import orjson
 
 from hanei import kinds
+from hanei.kinds import Kind
 from hanei.plan.observed import ObservedObject, ObservedPod, Record, WorkloadStatus
 from hanei.render import labels
 from hanei.runtime.keep import keep
 
 if TYPE_CHECKING:
-    from hanei.kinds import Kind
     from hanei.runtime.keep import Transform
     from hanei.runtime.store import Cached, ObjectMeta
 
@@ -150,9 +150,14 @@ def record(item: Cached) -> Record:
     data = found.get("data") or {}
     return Record(
         item.meta.name, item.meta.uid, int(found.get("revision", 0)), data.get("spec", {}), data.get("hashes", {}),
-        tuple((one["apiVersion"], one["kind"], one["name"], one["uid"]) for one in data.get("inventory", ())),
+        tuple((_kind_in(one), one["name"], one["uid"]) for one in data.get("inventory", ())),
         GOOD in item.meta.annotations,
     )  # fmt: skip
+
+
+def _kind_in(entry: dict[str, Any]) -> Kind:
+    group, _, version = entry["apiVersion"].rpartition("/")
+    return Kind(group, version, entry["kind"], entry["plural"])
 
 
 def is_record(item: Cached) -> bool:

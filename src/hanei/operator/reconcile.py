@@ -108,11 +108,11 @@ class Reconciler:
         settings, spec = self._settings(resource, report)
         if settings is None:
             return None
-        view = await self._secrets(key, resource, settings, report)
         if resource.generation != resource.status.get("observedGeneration"):
             check_pure(parts.app, settings, resource.own)
         report.settings = settings
-        report.rendered = rendered = render(parts.app, settings, resource.own, view, allowed=parts.kinds)
+        rendered, view = await self._render(key, resource, settings, report)
+        report.rendered = rendered
         report.observed = with_named(parts.caches, resource.own, report.observed, rendered)
         if resource.suspended:
             return None
@@ -121,6 +121,7 @@ class Reconciler:
         report.blocked += plan.blocked
         if plan.writes:
             outcome = await parts.writer.carry_out(plan, resource.own)
+            self._tell(resource, plan, outcome)
             self._patience.learn(resource.own.uid, plan, outcome, _now())
             report.blocked += outcome.blocked
             report.failure = outcome.retry.message if outcome.retry is not None else ""
@@ -130,6 +131,16 @@ class Reconciler:
         if (outcome is None or outcome.clean) and not rendered.errors and report.invalid is None:
             await self._record(resource, rendered, spec, report)
         return outcome
+
+    def _tell(self, resource: Resource, plan: Plan, outcome: Outcome) -> None:
+        """What was done, in the log: one line per component and effect."""
+        written = {write.component for write in outcome.written}
+        for action in plan.actions:
+            if action.component in written:
+                log.info(
+                    "Applied", resource=resource.own.name, namespace=resource.own.namespace, component=action.component,
+                    effect=action.effect.value, reason=action.reason, settings=list(action.settings),
+                )  # fmt: skip
 
     def _settings(self, resource: Resource, report: Report) -> tuple[Any, Mapping[str, Any]]:
         """The settings in force: the resource's own, or those last accepted while its own are invalid."""
@@ -148,17 +159,26 @@ class Reconciler:
         except SettingsInvalid:
             return None, {}  # written for an older version of the app: everything stays as it is
 
-    async def _secrets(self, key: Key, resource: Resource, settings: Any, report: Report) -> SecretsView:
-        """What rendering may know of Secrets: first which ones are named, then their digests."""
-        parts = self._parts
-        if parts.secrets is None:
-            return NO_SECRETS
-        named = render(parts.app, settings, resource.own, allowed=parts.kinds)
-        secret_names = sorted({ref.name for component in named.components for ref in component.secrets})
-        await parts.secrets.ensure(key, secret_names)
+    async def _render(
+        self, key: Key, resource: Resource, settings: Any, report: Report
+    ) -> tuple[Rendered, SecretsView]:
+        """Render with what is known of Secrets. Which ones are named is known by rendering only: if they are others
+        than last time, they are watched first, and it is rendered again."""
+        parts, watch, own = self._parts, self._parts.secrets, resource.own
+        if watch is None:
+            return render(parts.app, settings, own, allowed=parts.kinds), NO_SECRETS
         live = {item.component: item for item in report.observed.objects.values() if item.kind in project.WORKLOADS}
-        report.missing_secrets = tuple(sorted(parts.secrets.missing(resource.own.namespace, secret_names)))
-        return parts.secrets.view(resource.own.namespace, secret_names, live)
+        secret_names = watch.wanted(key)
+        while True:
+            await watch.ensure(key, secret_names)
+            view = watch.view(own.namespace, secret_names, live)
+            rendered = render(parts.app, settings, own, view, allowed=parts.kinds)
+            named = frozenset(ref.name for component in rendered.components for ref in component.secrets)
+            if named == secret_names:
+                break
+            secret_names = named
+        report.missing_secrets = tuple(sorted(watch.missing(own.namespace, secret_names)))
+        return rendered, view
 
     def _plan(
         self, resource: Resource, rendered: Rendered, spec: Mapping[str, Any], view: SecretsView, observed: Observed
@@ -167,7 +187,7 @@ class Reconciler:
         return decide(
             Question(
                 rendered=rendered, observed=observed, own=resource.own, spec=recorded_spec(app, spec),
-                previous=accepted.spec if accepted is not None else None,
+                previous=recorded_spec(app, normalise(self._schema, accepted.spec)) if accepted is not None else None,
                 render=lambda other: render(app, app.parse(with_scale(app, other, spec)), resource.own, view, allowed=self._parts.kinds),
                 managed_fields=resource.managed_fields, scale=app.scale, declared=frozenset(app.components),
             )
@@ -186,7 +206,7 @@ class Reconciler:
     async def _record(self, resource: Resource, rendered: Rendered, spec: Mapping[str, Any], report: Report) -> None:
         """Keep a record of the accepted settings, once they were carried out; the newest record is the accepted one."""
         parts = self._parts
-        if parts.app.history == 0:
+        if parts.app.history == 0 or not parts.writer.leading():
             return
         own, accepted = resource.own, report.observed.accepted
         wanted = recorded_spec(parts.app, spec)
@@ -215,25 +235,22 @@ class Reconciler:
     async def _given_up(self, resource: Resource, report: Report) -> None:
         """Remove what an earlier version of the app made of a kind that it makes no more (found by the inventory)."""
         names = frozenset(kind.kind for kind in self._parts.kinds)
-        for api_version, kind_name, name, uid in given_up(report.observed.records[-1:], names):
-            kind = kinds.known(api_version, kind_name)
-            if kind is None or kind == kinds.PVC:
-                continue
+        for kind, name, uid in given_up(report.observed.records[-1:], names):
             try:
                 await self._parts.client.delete(kind, resource.own.namespace, name, uid=uid)
             except (NotFound, Conflict):
                 continue
             except KubeError as error:
                 log.info(
-                    "What an earlier version made could not be removed", kind=kind_name, name=name, error=str(error)
+                    "What an earlier version made could not be removed", kind=kind.kind, name=name, error=str(error)
                 )
 
     async def _status(self, key: Key, resource: Resource, report: Report) -> float | None:
         """Write the status if it says something new; returns how long to wait before it may be written."""
         status = status_of(self._parts.app, resource, report, _stamp())
-        if ready(status):
+        if ready(status) and self._parts.writer.leading():
             await self._good(resource, report, status)
-        if status == resource.status:
+        if status == resource.status or not self._parts.writer.leading():
             return None
         now = _now()
         since = now - self._written_at.get(key, 0.0)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from hanei.app.application import App
     from hanei.app.own import Own
+    from hanei.kinds import Kind
     from hanei.plan.observed import Observed, ObservedObject, Record
     from hanei.render.model import Rendered
 
@@ -59,7 +60,7 @@ def record_body(
         for component in rendered.components
         if component.workload is not None
     }
-    listed = sorted((item.kind.api_version, item.kind.kind, item.name, item.uid) for item in inventory)
+    listed = sorted((item.kind, item.name, item.uid) for item in inventory)
     owner = {"apiVersion": app.kind.api_version, "kind": own.kind, "name": own.name, "uid": own.uid, "controller": True}
     return {
         "apiVersion": kinds.CONTROLLER_REVISION.api_version,
@@ -75,7 +76,10 @@ def record_body(
             "spec": dict(spec),
             "hashes": {component.name: component.hash for component in rendered.components},
             "templates": templates,
-            "inventory": [{"apiVersion": one[0], "kind": one[1], "name": one[2], "uid": one[3]} for one in listed],
+            "inventory": [
+                {"apiVersion": kind.api_version, "kind": kind.kind, "plural": kind.plural, "name": name, "uid": uid}
+                for kind, name, uid in listed
+            ],
         },
     }
 
@@ -86,7 +90,11 @@ def inventory(rendered: Rendered, observed: Observed) -> list[ObservedObject]:
     return [item for ref, item in observed.objects.items() if ref in wanted]
 
 
-def given_up(records: Iterable[Record], known: frozenset[str]) -> list[tuple[str, str, str, str]]:
-    """Entries of old inventories whose kind the app makes no more: they are in no cache and must be looked up."""
-    found = {entry for record in records for entry in record.inventory if entry[1] not in known}
-    return sorted(found)
+def given_up(records: Iterable[Record], made: frozenset[str]) -> list[tuple[Kind, str, str]]:
+    """(kind, name, uid) of objects in old inventories whose kind the app makes no more: no cache has them.
+
+    Volume claims are never among them.
+    """
+    return sorted(
+        entry for record in records for entry in record.inventory if entry[0].kind not in made and entry[0] != kinds.PVC
+    )

@@ -102,6 +102,10 @@ class SecretWatch:
         self._users: dict[Key, set[Key]] = {}
         self._wants: dict[Key, frozenset[Key]] = {}
 
+    def wanted(self, resource: Key) -> frozenset[str]:
+        """The names of the Secrets that are watched for a resource."""
+        return frozenset(name for _, name in self._wants.get(resource, frozenset()))
+
     async def ensure(self, resource: Key, names: Iterable[str]) -> None:
         """Watch exactly these Secrets for this resource, and wait a moment for the first answer about each."""
         wanted = frozenset((resource[0], name) for name in names)

@@ -89,8 +89,8 @@ class Record:
     revision: int
     spec: Mapping[str, Any]
     hashes: Mapping[str, str] = field(default_factory=dict)
-    inventory: tuple[tuple[str, str, str, str], ...] = ()
-    """(apiVersion, kind, name, uid) of every object made for it."""
+    inventory: tuple[tuple[Kind, str, str], ...] = ()
+    """(kind, name, uid) of every object made for it."""
     good: bool = False
 
 
