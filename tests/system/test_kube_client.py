@@ -184,8 +184,8 @@ async def test_a_dry_run_says_what_would_be_and_does_nothing(client: Client, han
 
 async def test_an_unknown_field_is_refused(client: Client, hanei_namespace: str) -> None:
     """Strict validation names it, instead of dropping it in silence."""
-    body = {**config_map("one"), "datas": {"a": "1"}}
-    with pytest.raises((errors.BadRequest, errors.Invalid, errors.ServerError), match="datas"):
+    body = {**config_map("one"), "contents": {"a": "1"}}
+    with pytest.raises((errors.BadRequest, errors.Invalid, errors.ServerError), match="contents"):
         await _apply(client, hanei_namespace, body)
 
 

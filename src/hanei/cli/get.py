@@ -80,7 +80,9 @@ def _rows(item: Mapping[str, Any]) -> list[tuple[str, ...]]:
     )
     metadata = item["metadata"]
     told = "" if ready["status"] == "True" else ready.get("message", "")
-    rows: list[tuple[str, ...]] = [(f"{item['kind']} {metadata['namespace']}/{metadata['name']}", "", ready["reason"], "", "", told)]
+    rows: list[tuple[str, ...]] = [
+        (f"{item['kind']} {metadata['namespace']}/{metadata['name']}", "", ready["reason"], "", "", told)
+    ]
     for one in status.get("components", ()):
         pods = one.get("pods") or {}
         counts = f"{pods.get('ready', 0)}/{pods.get('wanted', 0)}" if pods else ""
