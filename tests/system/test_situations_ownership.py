@@ -105,6 +105,26 @@ def test_s49_removed_and_renamed_components_are_pruned_after_the_new_one_is_read
         world.ready(shop, "s")
 
 
+def test_s49_a_renamed_workload_goes_only_after_the_new_one_is_ready(world: w.World, keeper: w.Operator) -> None:
+    """Both run until the new one is ready; the old pods are then gone."""
+    world.resource(shop, "s", {})
+    world.ready(shop, "s")
+    old = world.get(kinds.DEPLOYMENT, "s-web")["metadata"]["uid"]
+    mark = w.audit_mark(world.cluster)
+    world.patch(shop.kind, "s", {"spec": {"fixed": "renamed"}})
+    w.wait_for("the old one to go", lambda: not world.find(kinds.DEPLOYMENT, "s-web"))
+    assert row(world.ready(shop, "s"), "web")["workload"] == "Deployment/renamed"
+    deleted = next(
+        one
+        for one in w.audited(world.cluster, since=mark)
+        if one["verb"] == "delete" and one["objectRef"]["name"] == "s-web"
+    )
+    made = world.get(kinds.DEPLOYMENT, "renamed")
+    assert old != made["metadata"]["uid"]
+    available = next(one for one in made["status"]["conditions"] if one["type"] == "Available")
+    assert available["lastTransitionTime"] <= deleted["requestReceivedTimestamp"]
+
+
 def test_s50_rapid_updates_never_delete_what_is_wanted(world: w.World, keeper: w.Operator) -> None:
     """A component is switched on and off quickly, and ends as the last setting says."""
     world.resource(shop, "s", {"extra": True})

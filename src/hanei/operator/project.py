@@ -126,7 +126,7 @@ def observed_pod(item: Cached) -> ObservedPod:
     found = item.meta.labels
     return ObservedPod(
         item.meta.name, item.meta.uid, found.get(labels.COMPONENT, ""), found.get(labels.HASH, ""), ready,
-        item.meta.deletionTimestamp is not None, _trouble(status),
+        item.meta.deletionTimestamp is not None, _trouble(status), found.get(labels.WORKLOAD, ""),
     )  # fmt: skip
 
 

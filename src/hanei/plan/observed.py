@@ -69,7 +69,7 @@ class ObservedObject:
 
 @dataclass(frozen=True, slots=True)
 class ObservedPod:
-    """One pod: which component and hash it has, and how it is."""
+    """One pod: which component, workload and hash it has, and how it is."""
 
     name: str
     uid: str
@@ -78,6 +78,7 @@ class ObservedPod:
     ready: bool
     deleting: bool = False
     problem: str = ""
+    workload: str = ""
 
 
 @dataclass(frozen=True, slots=True)

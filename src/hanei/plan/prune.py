@@ -23,11 +23,12 @@ _KEPT = frozenset((kinds.PVC.kind, kinds.CONTROLLER_REVISION.kind))
 def removals(rendered: Rendered, observed: Observed, uid: str, declared: frozenset[str]) -> list[Write]:
     """Deletes, each for one uid. Only a component that rendered completely, or that the app gave up, loses anything.
 
-    A workload that got another name stays until the new one is ready (situation S49).
+    A workload that got another name stays until the new one is ready (situation S49); one that got another kind goes at
+    once, for both would run under one name.
     """
     complete = {component.name for component in rendered.components if component.error is None}
     busy = {
-        component.name
+        component.name: component.workload.name
         for component in rendered.components
         if component.workload is not None and not progress(component, observed).done
     }
@@ -44,7 +45,7 @@ def removals(rendered: Rendered, observed: Observed, uid: str, declared: frozens
             continue
         if present.component in declared and present.component not in complete:
             continue
-        if present.role == Role.WORKLOAD.value and present.component in busy:
+        if present.role == Role.WORKLOAD.value and busy.get(present.component, present.name) != present.name:
             continue
         result.append(
             Write(

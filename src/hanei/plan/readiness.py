@@ -36,7 +36,7 @@ def progress(component: RenderedComponent, observed: Observed) -> Progress:
     present = observed.objects.get(component.workload.ref)
     if present is None:
         return Progress(False, "Progressing", "Creating", "the workload to be made")
-    pods = [pod for pod in observed.pods if pod.component == component.name]
+    pods = [pod for pod in observed.pods if pod.workload == component.workload.name]
     status, wanted = present.status, present.wanted_replicas if present.wanted_replicas is not None else 1
     updated = status.updated
     if status.update_revision and status.update_revision == status.current_revision:
