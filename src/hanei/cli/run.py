@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from hanei.app.application import App
+    from hanei.kube.client import Client
     from hanei.kube.config import Connection
 
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 @click.option("-A", "--all-namespaces", is_flag=True, help="Watch every namespace instead of one.")
 @click.option(
     "--http-port",
-    type=int,
+    type=click.IntRange(-1, 65535),
     default=8480,
     show_default=True,
     help="Port of /healthz, /readyz and /metrics on loopback; 0 picks a free one, -1 serves none.",
@@ -66,8 +67,27 @@ async def _run(
 
     settings = replace(OperatorSettings(), http_host=host, http_port=None if port < 0 else port)
     async with Client(connection, settings) as client:
+        await _say_if_missing(client, apps)
         lease = LeaseName(connection.namespace, lease_name(apps))
         manager = Manager(client, settings, leader=Leader(client, lease, settings) if elect else None)
         for app in apps:
             AppOperator(manager, client, app, namespace=watched, home=connection.namespace, identity=lease.identity)
         await run_until_signalled(manager)
+
+
+async def _say_if_missing(client: Client, apps: list[App[Any]]) -> None:
+    """A CRD that is not there yet is no reason to stop: say what to do, and wait for it."""
+    from hanei.errors import ApiError
+    from hanei.observe.logs import get_logger
+    from hanei.operator.schema import served_spec
+
+    for app in apps:
+        try:
+            missing = await served_spec(client, app) is None
+        except ApiError:
+            continue  # the informers will say what is wrong, again and again
+        if missing:
+            name = f"{app.kind.plural}.{app.kind.group}"
+            get_logger(__name__).warning(
+                "The CRD is missing, waiting for it", crd=name, hint="hanei crd | kubectl apply -f -"
+            )
