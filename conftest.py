@@ -1,3 +1,25 @@
-"""Fixtures of all tests: the shared cluster and namespaces come from Hanei's own test kit."""
+"""Set-up of all tests: the shared cluster and namespaces come from Hanei's own test kit."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
 
 pytest_plugins = ["hanei.testing.plugin"]
+
+_LOOP = pytest.StashKey[asyncio.AbstractEventLoop]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the process an event loop that we close: pytest-asyncio puts the one that it found back after each test, and
+    without one it makes one that nobody closes, which is an error here whenever the collector finds it."""
+    config.stash[_LOOP] = asyncio.new_event_loop()
+    asyncio.set_event_loop(config.stash[_LOOP])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Close it."""
+    loop = config.stash.get(_LOOP, None)
+    if loop is not None:
+        loop.close()

@@ -66,7 +66,7 @@ def settled(world: w.World) -> None:
 def leads(world: w.World, mark: int) -> bool:
     found = w.audited(world.cluster, since=mark)
     return any(
-        one["objectRef"].get("resource") == "leases"
+        one.get("objectRef", {}).get("resource") == "leases"
         and one["verb"] == "update"
         and one["objectRef"].get("namespace") == world.namespace
         for one in found
