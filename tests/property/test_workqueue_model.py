@@ -48,7 +48,10 @@ class QueueModel(RuleBasedStateMachine):
             self.ready.append(key)
 
     def _later(self, key: str, wait: float) -> None:
-        self.due[key] = min(self.due.get(key, float("inf")), self.loop.time() + wait)
+        when = self.loop.time() + wait
+        if when < self.due.get(key, float("inf")):
+            self.due.pop(key, None)  # what falls due at one moment comes in the order in which it was asked for
+            self.due[key] = when
 
     def _call(self, method: str, *args: object) -> object:
         async def call() -> object:
