@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
+import hypothesis
 import pytest
 
 pytest_plugins = ["hanei.testing.plugin"]
+
+# Where the run decides what lands, the examples are the same each time; at the desk they are new ones.
+hypothesis.settings.register_profile("ci", derandomize=True)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 _LOOP = pytest.StashKey[asyncio.AbstractEventLoop]()
 

@@ -20,7 +20,6 @@ _COPIED = (
     "minItems", "maxItems", "minProperties", "maxProperties", "x-kubernetes-int-or-string",
 )  # fmt: skip
 _SCALARS = ("string", "integer", "number", "boolean")
-_LOOKAROUND = ("(?=", "(?!", "(?<=", "(?<!", "(?P=", "\\Z", "(?>")
 
 
 def structural(model: type[Settings], where: str = "spec") -> Schema:
@@ -43,11 +42,6 @@ def _convert(node: Mapping[str, Any], path: str, definitions: Mapping[str, Any],
     about = node.get(EXTRA) or {}
     if about.get("format"):
         result["format"] = about["format"]
-    if "pattern" in result and any(mark in result["pattern"] for mark in _LOOKAROUND):
-        raise AppError(
-            f"{path}: pattern {result['pattern']!r}: the API server's expressions (RE2) have no look-around",
-            hint="write it without (?=…), (?!…) and \\Z",
-        )
     kind = result.get("type")
     if kind == "object":
         _object(result, node, path, definitions, stack)
