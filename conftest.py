@@ -11,8 +11,9 @@ import pytest
 pytest_plugins = ["hanei.testing.plugin"]
 
 # Where the run decides what lands, the examples are the same each time; at the desk they are new ones.
-hypothesis.settings.register_profile("ci", derandomize=True)
-hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
+hypothesis.settings.register_profile("desk", deadline=None, max_examples=50)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
 _LOOP = pytest.StashKey[asyncio.AbstractEventLoop]()
 

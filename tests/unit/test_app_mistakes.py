@@ -99,7 +99,7 @@ def pod(**options: Any) -> Container:
 RENDERED: dict[str, tuple[Callable[[Spec, Own], Any], list[str]]] = {
     "it raises": (lambda spec, own: 1 / 0, ["component lock (", "test_app_mistakes", "ZeroDivisionError"]),
     "it returns text": (lambda spec, own: "pod", ["returned a str", "Deployment, StatefulSet or None"]),
-    "a misspelt field": (lambda spec, own: Deployment(containers=[pod()], replica=1), ["Deployment.replica"]),
+    "a misspelt field": (lambda spec, own: Deployment.model_validate({"containers": [pod()], "replica": 1}), ["Deployment.replica"]),
     "a field of a wrong type": (lambda spec, own: Deployment(containers=[pod(ports=["http"])]), ["ports"]),
     "an unknown component asked for": (lambda spec, own: Deployment(containers=[pod(env={"A": own.service("nobody")})]), ["own.service('nobody'): there is no such component"]),
     "an empty image": (lambda spec, own: Deployment(containers=[Container(image="")]), ["containers[0].image", "is empty"]),
