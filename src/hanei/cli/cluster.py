@@ -82,7 +82,9 @@ def down(name: str | None, everything: bool, stale: bool) -> None:
 
 
 @command.command()
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
+)
 def status(output: str) -> None:
     """List the local clusters of this machine's user."""
     from hanei import cluster

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from hanei.crd.definition import spec_schema
 from hanei.crd.normalise import normalise
-from hanei.errors import AppError, SettingsInvalid
+from hanei.errors import AppError, RenderError, SettingsInvalid
 from hanei.kinds import Kind, known
 from hanei.plan.effects import between, leaves_of, with_value
 from hanei.plan.model import RANK, Effect, strongest
-from hanei.render.render import own_of, render
+from hanei.render.render import call, own_of, render, render_component
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from hanei.app.application import App
+    from hanei.app.application import App, Component
     from hanei.crd.schema import Schema
     from hanei.render.model import Rendered
 
@@ -93,18 +93,16 @@ def explore(app: App[Any]) -> Explored:
     """Learn what each setting does to each component. Pure, and bounded by the number of settings and switches."""
     schema, sample = spec_schema(app), sample_of(app)
     variants = list(variants_of(app, schema, sample))
-    rendered = [_render(app, spec) for spec in variants]
     paths = dict.fromkeys(path for path, _ in schema_leaves(schema) if path != "suspend")
     effects: dict[str, dict[str, Effect]] = {path: dict.fromkeys(app.components, Effect.NONE) for path in paths}
-    for spec, before in zip(variants, rendered, strict=True):
-        values = dict(leaves_of(spec))
-        for path, leaf in schema_leaves(schema):
-            if path == "suspend":
-                continue
-            for other in others(leaf, values.get(path))[: MAX_OTHERS if spec is sample else 2]:
-                tried = _tried(app, schema, spec, path, other)
-                if tried is not None:
-                    _learn(effects[path], before, tried)
+    leaves = [(path, leaf) for path, leaf in schema_leaves(schema) if path in paths]
+    bases = [_Base(app, spec) for spec in variants]
+    for base in bases:
+        values = dict(leaves_of(base.spec))
+        for path, leaf in leaves:
+            for other in others(leaf, values.get(path))[: MAX_OTHERS if base.spec is sample else 2]:
+                base.learn(normalise(schema, with_value(base.spec, path, other)), effects[path])
+    rendered = [base.rendered for base in bases]
     return Explored(effects, _kinds(app, rendered))
 
 
@@ -224,11 +222,39 @@ def _tried(app: App[Any], schema: Schema, spec: dict[str, Any], path: str, other
     return _render(app, changed) if _valid(app, changed) else None
 
 
-def _learn(found: dict[str, Effect], before: Rendered, after: Rendered) -> None:
-    for one, other in zip(before.components, after.components, strict=True):
-        effect = strongest(between(one, other))
-        if effect is not Effect.REFUSED and RANK[effect] > RANK[found[one.name]]:
-            found[one.name] = effect
+class _Base:
+    """One variant, rendered once. A component whose function returns the same for another spec is the same: only what
+    differs is rendered and compared."""
+
+    def __init__(self, app: App[Any], spec: dict[str, Any]) -> None:
+        self.spec = spec
+        self.rendered = _render(app, spec)
+        self._app = app
+        self._own = own_of(app, EXAMPLE, "default")
+        self._values = self._called(app.parse(spec))
+
+    def learn(self, spec: dict[str, Any], found: dict[str, Effect]) -> None:
+        """Raise the effects in `found` to what this other spec does. An invalid one teaches nothing."""
+        try:
+            settings = self._app.parse(spec)
+        except SettingsInvalid:
+            return
+        for before in self.rendered.components:
+            component = self._app.components[before.name]
+            if self._one(component, settings) == self._values[before.name]:
+                continue
+            effect = strongest(between(before, render_component(self._app, component, settings, self._own)))
+            if effect is not Effect.REFUSED and RANK[effect] > RANK[found[before.name]]:
+                found[before.name] = effect
+
+    def _called(self, settings: Any) -> dict[str, Any]:
+        return {name: self._one(component, settings) for name, component in self._app.components.items()}
+
+    def _one(self, component: Component, settings: Any) -> Any:
+        try:
+            return call(component, settings, self._own)
+        except RenderError as error:
+            return error.message
 
 
 def _valid(app: App[Any], spec: dict[str, Any]) -> bool:

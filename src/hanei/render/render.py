@@ -45,18 +45,19 @@ def render(
 
     `allowed` are the kinds that the operator has rights for; any other is refused by name.
     """
-    done = [_component(app, component, settings, own, secrets, allowed) for component in app.components.values()]
+    done = [render_component(app, component, settings, own, secrets, allowed) for component in app.components.values()]
     return Rendered(tuple(_unique(done)))
 
 
-def _component(
+def render_component(
     app: App[Any],
     component: Component,
     settings: Settings,
     own: Own,
-    secrets: SecretsView,
-    allowed: Collection[Kind] | None,
+    secrets: SecretsView = NO_SECRETS,
+    allowed: Collection[Kind] | None = None,
 ) -> RenderedComponent:
+    """One component, as `render` does it. An error is carried in the result."""
     try:
         value = call(component, settings, own)
         if value is None:
