@@ -1,7 +1,7 @@
 """Is every component a pure function? Asked in a second process, with another hash seed and another clock.
 
 Run by the commands that an author uses (`crd`, `explain`, `rbac`) and by `run` before it starts. What only differs
-within one process is found by `hanei.render.render.check_pure`.
+within one process is found by rendering twice (`render(verify=True)`).
 """
 
 from __future__ import annotations
@@ -50,9 +50,10 @@ sys.stdout.buffer.write(fingerprint(app))
 def check(app: App[Any]) -> None:
     """Raises `AppError` naming module, component and field where two processes disagree."""
     from hanei.plan.explore import sample_of
-    from hanei.render.render import check_pure, own_of
+    from hanei.render.render import own_of, render
 
-    check_pure(app, app.parse(sample_of(app)), own_of(app, "example", "default"))
+    for error in render(app, app.parse(sample_of(app)), own_of(app, "example", "default"), verify=True).errors:
+        raise error
     module = app.module
     if module == "__main__":
         return

@@ -27,7 +27,7 @@ from hanei.operator.records import given_up, inventory, record_body, record_name
 from hanei.operator.resource import Resource, resource_of
 from hanei.operator.status import Report, phase, ready, status_of
 from hanei.plan.decide import Question, decide
-from hanei.render.render import NO_SECRETS, check_pure, render
+from hanei.render.render import NO_SECRETS, render
 from hanei.runtime.controller import Key, Result
 
 if TYPE_CHECKING:
@@ -108,8 +108,6 @@ class Reconciler:
         settings, spec = self._settings(resource, report)
         if settings is None:
             return None
-        if resource.generation != resource.status.get("observedGeneration"):
-            check_pure(parts.app, settings, resource.own)
         report.settings = settings
         rendered, view = await self._render(key, resource, settings, report)
         report.rendered = rendered
@@ -165,14 +163,15 @@ class Reconciler:
         """Render with what is known of Secrets. Which ones are named is known by rendering only: if they are others
         than last time, they are watched first, and it is rendered again."""
         parts, watch, own = self._parts, self._parts.secrets, resource.own
+        fresh = resource.generation != resource.status.get("observedGeneration")
         if watch is None:
-            return render(parts.app, settings, own, allowed=parts.kinds), NO_SECRETS
+            return render(parts.app, settings, own, allowed=parts.kinds, verify=fresh), NO_SECRETS
         live = {item.component: item for item in report.observed.objects.values() if item.kind in project.WORKLOADS}
         secret_names = watch.wanted(key)
         while True:
             await watch.ensure(key, secret_names)
             view = watch.view(own.namespace, secret_names, live)
-            rendered = render(parts.app, settings, own, view, allowed=parts.kinds)
+            rendered = render(parts.app, settings, own, view, allowed=parts.kinds, verify=fresh)
             named = frozenset(ref.name for component in rendered.components for ref in component.secrets)
             if named == secret_names:
                 break

@@ -13,7 +13,7 @@ import pydantic
 
 from hanei.app.own import Own
 from hanei.app.workloads import Workload
-from hanei.errors import AppError, HaneiError, RenderError
+from hanei.errors import HaneiError, RenderError
 from hanei.render.model import UNKNOWN, Rendered, RenderedComponent, SecretsView
 from hanei.render.workload import Place, Stamp, build
 
@@ -40,12 +40,14 @@ def render(
     secrets: SecretsView = NO_SECRETS,
     *,
     allowed: Collection[Kind] | None = None,
+    verify: bool = False,
 ) -> Rendered:
     """Render every component. A component that fails carries its error and no objects; the others are complete.
 
-    `allowed` are the kinds that the operator has rights for; any other is refused by name.
+    `allowed` are the kinds that the operator has rights for; any other is refused by name. `verify` calls each
+    component twice, and refuses one that gives two answers for one input.
     """
-    done = [render_component(app, component, settings, own, secrets, allowed) for component in app.components.values()]
+    done = [render_component(app, one, settings, own, secrets, allowed, verify) for one in app.components.values()]
     return Rendered(tuple(_unique(done)))
 
 
@@ -56,10 +58,13 @@ def render_component(
     own: Own,
     secrets: SecretsView = NO_SECRETS,
     allowed: Collection[Kind] | None = None,
+    verify: bool = False,
 ) -> RenderedComponent:
     """One component, as `render` does it. An error is carried in the result."""
     try:
         value = call(component, settings, own)
+        if verify:
+            _same_again(component, value, settings, own)
         if value is None:
             return RenderedComponent(component.name)
         rendered = build(Place(app, own, component.name), value, _stamp(component.name, value, secrets))
@@ -104,19 +109,17 @@ def call(component: Component, settings: Settings, own: Own) -> Workload | None:
     return value
 
 
-def check_pure(app: App[Any], settings: Settings, own: Own) -> None:
-    """Refuse a component that gives two answers for one input. Raises `AppError`; other errors are `render`'s to report."""
-    for component in app.components.values():
-        try:
-            first, second = call(component, settings, own), call(component, settings, own)
-        except RenderError:
-            continue
-        if first != second:
-            field = _first_difference(first, second)
-            raise AppError(
-                f"component {component.name} ({component.module}): {field} differs between two calls with the same settings",
-                hint="a component is a pure function: no clock, no randomness, no network",
-            )
+def _same_again(component: Component, value: Workload | None, settings: Settings, own: Own) -> None:
+    """Refuse a component that gives two answers for one input."""
+    again = call(component, settings, own)
+    if again != value:
+        field = _first_difference(value, again)
+        raise RenderError(
+            f"component {component.name} ({component.module}): {field} differs between two calls with the same settings",
+            component=component.name,
+            field=field,
+            hint="a component is a pure function: no clock, no randomness, no network",
+        )
 
 
 def _first_difference(first: Workload | None, second: Workload | None) -> str:
