@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help setup check lint types layers unit test demo bench cluster lock format clean docs-reference
+.PHONY: docs help setup check lint types layers unit test demo bench cluster lock format clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -30,7 +30,7 @@ lint: setup ## ruff, codespell and deptry
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/codespell src apps tests docs README.md CONTRIBUTING.md CHANGELOG.md AGENTS.md
-	@$(BIN)/deptry src 2>&1 | tail -n 1
+	@$(BIN)/deptry src --no-ansi >/dev/null 2>&1 || { $(BIN)/deptry src; exit 1; }
 
 format: setup ## format and mend what ruff can mend
 	@$(BIN)/ruff format .
@@ -58,6 +58,9 @@ bench: setup ## measure against the limit, in one run
 
 cluster: setup ## start a local cluster named "default" and print its kubeconfig
 	@$(BIN)/hanei cluster up && $(BIN)/hanei cluster kubeconfig
+
+docs: setup ## write the generated pages of docs/reference
+	@$(BIN)/python docs/generate.py
 
 clean: ## remove what was made here (not the user's cache)
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

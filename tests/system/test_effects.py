@@ -180,7 +180,9 @@ def there_and_back(lock: Lock, paths: list[str]) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("group", range(GROUPS))
-def test_every_line_of_the_table_is_planned_and_seen_alone_and_in_both_directions(place: w.World, group: int) -> None:
+def test_s91_every_line_of_the_table_is_planned_and_seen_alone_and_in_both_directions(
+    place: w.World, group: int
+) -> None:
     """Each setting alone, there and back: plan, pods by uid, generations."""
     lock = Lock(place, f"lock-{group}")
     place.resource(w.autolock, lock.name, SAMPLE)

@@ -69,7 +69,7 @@ async def test_an_empty_list_is_one_page_without_items(items: list[object] | Non
 
 
 @pytest.mark.parametrize("length", [None, 1000])
-async def test_S07_a_list_cut_in_the_middle_is_an_error_and_no_shorter_list(length: int | None) -> None:  # noqa: N802
+async def test_s07_a_list_cut_in_the_middle_is_an_error_and_no_shorter_list(length: int | None) -> None:
     """With a length and without (chunked), what came before the cut is not handed out."""
 
     async def server(request: web.Request) -> web.StreamResponse:
@@ -313,7 +313,7 @@ async def test_a_stream_that_ends_well_within_an_event_is_disconnected() -> None
             await _watch(client)
 
 
-async def test_S06_a_silent_watch_is_dead_after_its_time_and_a_margin() -> None:  # noqa: N802
+async def test_s06_a_silent_watch_is_dead_after_its_time_and_a_margin() -> None:
     """A connection that nobody closes is not waited on for ever."""
 
     async def server(request: web.Request) -> web.StreamResponse:

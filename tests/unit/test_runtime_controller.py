@@ -101,7 +101,7 @@ async def test_an_error_that_trying_again_cannot_mend_waits_long(error: HaneiErr
         assert run.count("refused") == 1
 
 
-async def test_S82_a_change_is_worked_on_at_once_whatever_the_wait() -> None:  # noqa: N802
+async def test_s82_a_change_is_worked_on_at_once_whatever_the_wait() -> None:
     """A key that waits after a failure is not stuck: an event runs it now."""
     async with running({A: [Invalid("bad")]}) as run:
         await asyncio.sleep(10)

@@ -122,7 +122,7 @@ async def test_a_position_too_old_lists_anew_with_deletions_made_up() -> None:
         assert run.informer.epoch == 2
 
 
-async def test_S07_a_list_that_breaks_off_changes_nothing() -> None:  # noqa: N802
+async def test_s07_a_list_that_breaks_off_changes_nothing() -> None:
     """Half a list is no list: nothing is told deleted, and the next whole one is taken over."""
     fake = client(*"abcdef")
     async with watching(fake) as run:
@@ -162,7 +162,7 @@ async def test_pages_that_outlive_history_are_read_in_one_answer() -> None:
         assert len(run.told()) == 7
 
 
-async def test_S09_a_late_deletion_of_an_earlier_object_removes_nothing() -> None:  # noqa: N802
+async def test_s09_a_late_deletion_of_an_earlier_object_removes_nothing() -> None:
     """Compared by uid: deleted and made anew, the new one stays."""
     fake = client("a")
     async with watching(fake) as run:
@@ -175,7 +175,7 @@ async def test_S09_a_late_deletion_of_an_earlier_object_removes_nothing() -> Non
         assert run.state() == run.server.state()
 
 
-async def test_S09_an_object_replaced_unseen_is_a_deletion_and_an_addition() -> None:  # noqa: N802
+async def test_s09_an_object_replaced_unseen_is_a_deletion_and_an_addition() -> None:
     """Another uid under the same name is another object, also when only a list shows it."""
     async with watching(client("a")) as run:
         await run.informer.synced.wait()
@@ -204,7 +204,7 @@ async def test_a_restored_server_is_noticed_after_the_break(forward: bool) -> No
         assert run.informer.store.restores == 1
 
 
-async def test_S06_everything_is_listed_anew_every_now_and_then() -> None:  # noqa: N802
+async def test_s06_everything_is_listed_anew_every_now_and_then() -> None:
     """Whatever a watch lost without a word is found at last."""
     fake = client("a", relist=100.0)
     async with watching(fake) as run:
@@ -385,7 +385,7 @@ async def test_an_acquired_informer_runs_until_its_last_user_is_gone() -> None:
     task.cancel()
 
 
-async def test_S06_an_informer_that_hears_nothing_is_named_deaf() -> None:  # noqa: N802
+async def test_s06_an_informer_that_hears_nothing_is_named_deaf() -> None:
     """For the health endpoint."""
     fake = client("a")
     shared = Informers(cast("Client", fake))

@@ -143,7 +143,7 @@ async def test_a_stop_does_not_wait_for_what_a_cancelled_reconcile_still_wants_t
     assert cleanups == [True]
 
 
-async def test_S06_a_process_that_hears_nothing_is_not_healthy() -> None:  # noqa: N802
+async def test_s06_a_process_that_hears_nothing_is_not_healthy() -> None:
     """Every informer is named, so that a person sees which."""
     server = FakeServer()
     async with Process(server) as process:

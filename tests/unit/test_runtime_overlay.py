@@ -36,7 +36,7 @@ def version(overlay: Overlay, name: str = "web") -> int | None:
     return int(found.meta.resourceVersion) if found else None
 
 
-async def test_S31_a_write_is_seen_at_once_and_until_the_cache_is_as_new() -> None:  # noqa: N802
+async def test_s31_a_write_is_seen_at_once_and_until_the_cache_is_as_new() -> None:
     """The second reconcile does not act on a stale cache."""
     cache = store(item(5))
     overlay = Overlay(cache)
