@@ -142,6 +142,13 @@ def test_the_layout_in_agents_md_is_true() -> None:
     assert listed == there
 
 
+def test_the_numbers_of_the_figure_stand_in_the_code() -> None:
+    """③ to ⑧ are the steps of the reconcile."""
+    figure, code = text("docs/architecture.md"), text("src/hanei/operator/reconcile.py")
+    for number in "③④⑤⑥⑦⑧":
+        assert figure.count(number) == code.count(f"# {number}") == 1
+
+
 def test_the_tutorials_app_works_as_written(tmp_path: Path) -> None:
     """Its first block is a module; crd and explain print what the page shows."""
     page = text("docs/tutorial.md")

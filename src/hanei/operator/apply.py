@@ -172,8 +172,9 @@ class Writer:
         self._caches.deleted(write.kind, (own.namespace, write.name), write.uid)
 
     def _refused(self, write: Write, error: Invalid, outcome: Outcome) -> bool:
-        if any("uid" in where for where, _ in error.details) or "uid" in error.message.partition("Invalid value")[0]:
-            outcome.again = True  # another object of that name is there now
-            return False
-        outcome.blocked.append(Blocked(write.component, "Stalled", "Refused", error.message))
+        """Either another object of that name is there now, or the server does not take what we want."""
+        if any(where == "metadata.uid" for where, _ in error.details):
+            outcome.again = True
+        else:
+            outcome.blocked.append(Blocked(write.component, "Stalled", "Refused", error.message))
         return False

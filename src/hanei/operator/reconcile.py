@@ -97,28 +97,31 @@ class Reconciler:
         except HaneiError as error:
             report.failure = error.message
             raise
+        except Exception as error:
+            report.failure = f"unexpected {type(error).__name__}; the operator's log tells more"
+            raise
         finally:
-            wait = None if lost else await self._status(key, resource, report)
+            wait = None if lost else await self._status(key, resource, report)  # ⑧ once, on every path
         return self._result(outcome, report, wait)
 
     async def _converge(self, key: Key, resource: Resource, report: Report) -> Outcome | None:
         """Everything but the status: gather, render, plan, apply, record."""
         parts = self._parts
-        report.observed = gather(parts.caches, resource.own)
+        report.observed = gather(parts.caches, resource.own)  # ③ what is there
         settings, spec = self._settings(resource, report)
         if settings is None:
             return None
         report.settings = settings
-        rendered, view = await self._render(key, resource, settings, report)
+        rendered, view = await self._render(key, resource, settings, report)  # ④ what should be
         report.rendered = rendered
         report.observed = with_named(parts.caches, resource.own, report.observed, rendered)
         if resource.suspended:
             return None
-        plan = self._plan(resource, rendered, spec, view, report.observed)
+        plan = self._plan(resource, rendered, spec, view, report.observed)  # ⑤ the difference
         plan = await self._patiently(resource, plan, report)
         report.blocked += plan.blocked
         if plan.writes:
-            outcome = await parts.writer.carry_out(plan, resource.own)
+            outcome = await parts.writer.carry_out(plan, resource.own)  # ⑥ the writes
             self._tell(resource, plan, outcome)
             self._patience.learn(resource.own.uid, plan, outcome, _now())
             report.blocked += outcome.blocked
@@ -127,7 +130,7 @@ class Reconciler:
         else:
             outcome = None
         if (outcome is None or outcome.clean) and not rendered.errors and report.invalid is None:
-            await self._record(resource, rendered, spec, report)
+            await self._record(resource, rendered, spec, report)  # ⑦ what was accepted
         return outcome
 
     def _tell(self, resource: Resource, plan: Plan, outcome: Outcome) -> None:
