@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +27,7 @@ from hanei.plan.observed import Observed, ObservedObject, ObservedPod, WorkloadS
 from hanei.plan.ownership import uncovered
 from hanei.plan.readiness import progress
 from hanei.render import labels
+from hanei.render.canon import canonical, digest
 from hanei.render.model import Rendered, Role
 from hanei.render.render import own_of, render
 
@@ -389,3 +393,35 @@ def test_a_to_b_to_c_ends_where_a_to_c_does(first: list[str], second: list[str])
 def test_the_sample_is_normal() -> None:
     """The tests above start from what the server would store."""
     assert sample_of(autolock) == SAMPLE
+
+
+@given(EDITS)
+def test_rendering_is_a_function_of_the_spec(paths: list[str]) -> None:
+    """The same spec, parsed anew, gives the same bytes."""
+    spec = dict(SAMPLE)
+    for path in paths:
+        spec = with_value(spec, path, OTHER[path])
+    first, second = rendered(spec), rendered(dict(reversed(list(spec.items()))))
+    assert [canonical(item.body) for one in first.components for item in one.objects] == [
+        canonical(item.body) for one in second.components for item in one.objects
+    ]
+
+
+def test_rendering_gives_the_same_bytes_in_another_process() -> None:
+    """Every setting changed alone, rendered here and by a process with another hash seed: one digest."""
+    specs = [with_value(SAMPLE, path, OTHER[path]) for path in LEAVES]
+    code = (
+        "import sys, orjson; from autolock.app import app; from hanei.render.canon import digest; from hanei.render.render import own_of, render\n"
+        "own = own_of(app, 'lock', 'default', 'u1')\n"
+        "print(digest([[dict(o.body) for c in render(app, app.parse(s), own).components for o in c.objects] for s in orjson.loads(sys.stdin.buffer.read())]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=canonical(specs),
+        capture_output=True,
+        check=True,
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+    )
+    assert done.stdout.decode().strip() == digest(
+        [[dict(item.body) for one in rendered(spec).components for item in one.objects] for spec in specs]
+    )

@@ -6,11 +6,13 @@ one rendering in every process (situations S14, S62, S63, S65).
 
 from __future__ import annotations
 
+import enum
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pydantic
+import pydantic_core
 
 from hanei.errors import AppError
 
@@ -37,20 +39,44 @@ def secret(name: str, key: str, *, optional: bool = False) -> SecretRef:
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON values: models dumped by alias and without nulls, sets sorted."""
+    """`value` as JSON values: models dumped by alias and without nulls, sets sorted, every type in its one text form."""
     if isinstance(value, pydantic.BaseModel):
-        return plain(value.model_dump(mode="json", by_alias=True, exclude_none=True))
+        # Not mode="json": that would write a set in the order of its hashes, another one in each process.
+        return plain(value.model_dump(by_alias=True, exclude_none=True))
+    if isinstance(value, enum.Enum):
+        return plain(value.value)
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items() if item is not None}
+        return {_key(key): plain(item) for key, item in value.items() if item is not None}
     if isinstance(value, set | frozenset):
         return sorted(plain(item) for item in value)
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
+    if value is None or isinstance(value, bool):
+        return value
     if isinstance(value, str):
         return str(value)
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    raise AppError(f"a {type(value).__name__} cannot be written to a file", hint="turn it into text or a number first")
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    return _text_of(value)
+
+
+def _key(key: Any) -> str:
+    found = plain(key)
+    return found if isinstance(found, str) else scalar(found)
+
+
+def _text_of(value: Any) -> str:
+    """A date, an address, a UUID, … as pydantic writes it; raises `AppError` for what has no text of its own."""
+    problem = f"a {type(value).__name__} cannot be written to a file"
+    try:
+        found = None if isinstance(value, bytes | bytearray) else pydantic_core.to_jsonable_python(value)
+    except pydantic_core.PydanticSerializationError as error:
+        raise AppError(problem, hint="turn it into text or a number first") from error
+    if not isinstance(found, str):
+        raise AppError(problem, hint="turn it into text or a number first")
+    return found
 
 
 def scalar(value: Any) -> str:
@@ -61,7 +87,7 @@ def scalar(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, int | float):
-        return json.dumps(value)
+        return json.dumps(value, allow_nan=False)
     raise AppError(f"{value!r} has no form on one line", hint="use as_json or as_yaml for values with parts")
 
 
@@ -85,7 +111,7 @@ def as_env(value: Mapping[str, Any] | pydantic.BaseModel) -> str:
     lines = []
     for key, item in sorted(plain(value).items()):
         text = scalar(item)
-        if "\n" in text or "\0" in text:
+        if any(char in text for char in "\n\r\0"):
             raise AppError(f"{key}: a line break cannot stand in an env file")
         quoted = (
             text
@@ -112,6 +138,6 @@ def _line(key: str, value: Any) -> str:
         if isinstance(value, Sequence) and not isinstance(value, str)
         else scalar(value)
     )
-    if "\n" in text:
+    if any(char in text for char in "\n\r\0"):
         raise AppError(f"{key}: a line break cannot stand in an INI value")
     return text

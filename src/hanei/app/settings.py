@@ -7,8 +7,9 @@ anything; a value of a `Settings` class is frozen.
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import pydantic
 from pydantic_core import CoreSchema, PydanticUndefined
@@ -59,7 +60,7 @@ class Settings(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(
         frozen=True, extra="ignore", validate_by_name=True, validate_by_alias=True, serialize_by_alias=True,
-        use_attribute_docstrings=True, allow_inf_nan=False,
+        use_attribute_docstrings=True, allow_inf_nan=False, validate_default=True,
     )  # fmt: skip
     rules: ClassVar[tuple[Rule, ...]] = ()
 
@@ -72,8 +73,12 @@ class Settings(pydantic.BaseModel):
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
+        names: dict[str, str] = {}
         for name, info in cls.model_fields.items():
-            _refuse_secret_values(cls, name, info.annotation)
+            where = f"{cls.__module__}.{cls.__qualname__}.{name}"
+            _refuse_secret_values(where, info.annotation)
+            _check_name(where, info.alias or name, names)
+            _check_default(where, info)
 
 
 def setting(
@@ -183,10 +188,37 @@ def _problem(item: Any) -> str:
 _SECRET_TYPES = (pydantic.SecretStr, pydantic.SecretBytes)
 
 
-def _refuse_secret_values(model: type[Settings], name: str, annotation: Any) -> None:
+_NAME = re.compile(r"[A-Za-z_][-A-Za-z0-9_]*")
+
+
+def _check_name(where: str, name: str, names: dict[str, str]) -> None:
+    """A name that a dotted path can hold, and no second one like it."""
+    if not _NAME.fullmatch(name):
+        raise AppError(f"{where}: {name!r} cannot be the name of a setting", hint="use letters, digits, '-' and '_'")
+    if name in names:
+        raise AppError(f"{where}: the name {name!r} is already taken by {names[name].rpartition('.')[2]}")
+    names[name] = where
+
+
+def _check_default(where: str, info: FieldInfo) -> None:
+    """A default must be a valid value itself: the API server refuses a CRD where it is not."""
+    if info.default is PydanticUndefined:
+        return
+    declared: Any = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
+    try:
+        pydantic.TypeAdapter(declared).validate_python(info.default)
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = _path("", first["loc"])
+        raise AppError(f"{where}: the default {info.default!r} is not valid: {place.lstrip('.')}{': ' if place else ''}{_problem(first)}") from error
+    except pydantic.errors.PydanticUserError:
+        return  # a name that is not known yet, or a type that the schema refuses with its own words
+
+
+def _refuse_secret_values(where: str, annotation: Any) -> None:
     candidates = (annotation, *getattr(annotation, "__args__", ()))
     if any(item in _SECRET_TYPES for item in candidates):
         raise AppError(
-            f"{model.__module__}.{model.__qualname__}.{name}: a setting cannot hold a secret value",
+            f"{where}: a setting cannot hold a secret value",
             hint="let the setting name a Secret, setting(secret=True), and pass it on with secret(name, key)",
         )
