@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 
 import hypothesis
 import pytest
@@ -20,7 +21,12 @@ _LOOP = pytest.StashKey[asyncio.AbstractEventLoop]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give the process an event loop that we close: pytest-asyncio puts the one that it found back after each test, and
-    without one it makes one that nobody closes, which is an error here whenever the collector finds it."""
+    without one it makes one that nobody closes, which is an error here whenever the collector finds it.
+
+    A run in the background has SIGINT ignored, and its children too; some tests interrupt theirs.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[_LOOP] = asyncio.new_event_loop()
     asyncio.set_event_loop(config.stash[_LOOP])
 
