@@ -66,9 +66,14 @@ class Writer:
             ((component, writes),) = groups.items()
             await self._component(component, writes, plan, own, outcome, failed)
         elif groups:
-            async with asyncio.TaskGroup() as tasks:
-                for component, writes in groups.items():
-                    tasks.create_task(self._component(component, writes, plan, own, outcome, failed))
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    for component, writes in groups.items():
+                        tasks.create_task(self._component(component, writes, plan, own, outcome, failed))
+            except BaseExceptionGroup as group:
+                if group.subgroup(LeaderLost) is not None:
+                    raise LeaderLost("the Lease is no longer ours: not writing") from group
+                raise
         for write in plan.writes:
             if write.verb is Verb.DELETE and write.component not in failed:
                 await self._one(write, plan, own, outcome)
