@@ -33,7 +33,7 @@ def resource(status: dict[str, Any] | None = None, generation: int = 1) -> Resou
 
 
 def workload(**counts: int) -> ObservedObject:
-    found = {"observed_generation": 1, "replicas": 2, "updated": 2, "ready": 2, "available": 2} | counts
+    found: dict[str, Any] = {"observed_generation": 1, "replicas": 2, "updated": 2, "ready": 2, "available": 2} | counts
     return ObservedObject(
         kinds.DEPLOYMENT,
         "cafe",
