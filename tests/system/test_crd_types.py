@@ -6,16 +6,43 @@ import datetime
 import enum
 import ipaddress
 import json
+import subprocess
+import sys
 import uuid
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pydantic
 import pytest
+import yaml
 
-from hanei import App, Column, Container, Deployment, Duration, IntOrString, Own, Quantity, Rule, Settings, setting
+from hanei import (
+    App,
+    Claim,
+    Column,
+    Container,
+    Deployment,
+    Duration,
+    FieldRef,
+    IntOrString,
+    Own,
+    Port,
+    Probe,
+    Quantity,
+    Right,
+    Rule,
+    Scratch,
+    Service,
+    Settings,
+    StatefulSet,
+    secret,
+    setting,
+)
 from hanei.crd.definition import definition, spec_schema
 from hanei.crd.normalise import normalise
 from hanei.errors import SettingsInvalid
+from hanei.plan.effects import leaves_of
+from hanei.render.render import own_of, render
 from tests.system import world as w
 
 if TYPE_CHECKING:
@@ -220,3 +247,125 @@ def test_scale_works_on_a_nested_path_and_columns_are_shown(served: Cluster, han
     assert served.request("GET", app.kind.path(hanei_namespace, "one"))[1]["spec"]["nested"]["low"] == 3
     columns = [one["name"] for one in definition(app)["spec"]["versions"][0]["additionalPrinterColumns"]]
     assert columns == ["Bounded", "Low", "Ready", "Reason", "Message", "Age"]
+
+
+NULLS: dict[str, dict[str, Any]] = {
+    "null and absent are the same for what is optional": {"optional": None, "optionalGroup": None},
+    "null gets the default where there is one": {"bounded": None, "choice": None, "listed": None, "nested": None},
+    "null inside a group": {"nested": {"low": None}, "optionalGroup": {"high": None}},
+    "null in a map": {"texts": {"a": None, "b": "c"}, "groups": {"g": None, "h": {"low": None}}},
+    "null in an item": {"items": [{"name": "a", "count": None}]},
+}
+
+
+@pytest.mark.parametrize("case", NULLS)
+def test_nulls_are_read_as_the_server_reads_them(served: Cluster, hanei_namespace: str, case: str) -> None:
+    """What is stored equals `normalise`: null is never a value of a setting."""
+    spec = {"needed": "x", **NULLS[case]}
+    status, found = sent(served, hanei_namespace, spec)
+    assert status == 201, found
+    assert found["spec"] == normalise(spec_schema(app), spec)
+    app.parse(found["spec"])
+
+
+def test_a_needed_setting_that_is_null_or_absent_is_refused_by_name(served: Cluster, hanei_namespace: str) -> None:
+    """By the server and by us, in the same place."""
+    for spec in ({}, {"needed": None}):
+        status, found = sent(served, hanei_namespace, spec)
+        assert status == 422
+        assert "spec.needed: Required value" in found["message"]
+        with pytest.raises(SettingsInvalid, match="needed: is required"):
+            app.parse(normalise(spec_schema(app), spec))
+
+
+def kubectl(cluster: Cluster, namespace: str, *arguments: str, stdin: str = "") -> str:
+    """What a user sees."""
+    command = [
+        str(Path(sys.executable).parent / "kubectl"),
+        f"--kubeconfig={cluster.kubeconfig}",
+        "-n",
+        namespace,
+        *arguments,
+    ]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+SAMPLES: dict[str, App[Any]] = {"autolock": w.autolock, "ochacafe": w.ochacafe}
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_the_published_sample_applies_unchanged_and_its_columns_are_shown(
+    cluster: Cluster, hanei_namespace: str, name: str
+) -> None:
+    """`kubectl apply -f` of the file as it was published; nothing of it is dropped; `kubectl get` has the app's columns."""
+    one, text = SAMPLES[name], (w.ROOT / f"apps/{name}/src/{name}/sample.yaml").read_text(encoding="utf-8")
+    kubectl(cluster, hanei_namespace, "apply", "--validate=strict", "-f", "-", stdin=text)
+    published = yaml.safe_load(text)
+    stored = cluster.request("GET", one.kind.path(hanei_namespace, published["metadata"]["name"]))[1]["spec"]
+    assert stored == normalise(spec_schema(one), published["spec"])
+    missing = [path for path, value in leaves_of(published["spec"]) if dict(leaves_of(stored)).get(path) != value]
+    assert missing == []
+    head = kubectl(cluster, hanei_namespace, "get", one.kind.plural).splitlines()[0].split()
+    assert head == ["NAME", *(column.name.upper() for column in one.columns), "READY", "REASON", "AGE"]
+    wide = kubectl(cluster, hanei_namespace, "get", one.kind.plural, "-o", "wide").splitlines()[0].split()
+    assert "MESSAGE" in wide
+
+
+def test_kubectl_scales_the_cafe_and_a_nested_path(served: Cluster, cluster: Cluster, hanei_namespace: str) -> None:
+    """The scale subresource changes the setting that `scale=` names, and nothing else."""
+    cafe = {"apiVersion": w.ochacafe.kind.api_version, "kind": "Ochacafe", "metadata": {"name": "a"}, "spec": {"size": 1, "image": "nginx"}}  # fmt: skip
+    typed = {"apiVersion": app.kind.api_version, "kind": app.kind.kind, "metadata": {"name": "a"}, "spec": {"needed": "x"}}  # fmt: skip
+    kubectl(cluster, hanei_namespace, "apply", "-f", "-", stdin=json.dumps(cafe))
+    kubectl(cluster, hanei_namespace, "apply", "-f", "-", stdin=json.dumps(typed))
+    kubectl(cluster, hanei_namespace, "scale", "ochacafe/a", "--replicas=4")
+    kubectl(cluster, hanei_namespace, "scale", "typed/a", "--replicas=3")
+    found = cluster.request("GET", w.ochacafe.kind.path(hanei_namespace, "a"))[1]["spec"]
+    assert found == {"size": 4, "image": "nginx"}
+    assert cluster.request("GET", app.kind.path(hanei_namespace, "a"))[1]["spec"]["nested"] == {"low": 3, "high": 5}
+
+
+corners = App(Types, group="corners.hanei.test", version="v1", kind="Corner", plural="corners", sample={"needed": "x"})
+
+
+@corners.component
+def everything(spec: Types, own: Own) -> StatefulSet:
+    both = (Port(number=53), Port(number=53, protocol="UDP"))
+    files: dict[str, str | bytes] = {
+        "/..data": "1",
+        "/" + "x" * 250 + "/y": "2",
+        "/srv/app/sub/fixed": "3",
+        "/a/b": "4",
+        "/a_b": b"\xff",
+    }
+    main = Container(
+        image="nginx", ports=(*both, 80), files=files, live_files={"/srv/app/live": "1", "/srv/app/deep/live": b"\xff"},
+        secret_files={"/srv/app/key": secret("s", "k", optional=True), "/run/k": secret("s", "k")},
+        env={"A": "$(HOME) $$", "B": 1, "C": True, "D": 0.5, "E": FieldRef(path="metadata.name"), "F": "茶"}, volumes={"/tmp": Scratch(size="1Mi")},
+        ready=Probe(path="/"), live=Probe(command=("true",)), startup=Probe(), requests={"cpu": "1m"}, limits={"memory": "1Gi"},
+    )  # fmt: skip
+    return StatefulSet(
+        name="my.name", containers=(main, Container(image="b", name="b", ports=(53,))), init=(Container(image="i", files={"/i": "1"}),), claims=(Claim(size="1Gi", mount="/data"),),
+        services=(Service(ports=both, name="Ünusual Name"),), rights=(Right(resources=("configmaps",), verbs=("get",)),), labels={"team": "a"}, node_selector={"a": "b"},
+        overlay={"metadata": {"annotations": {"x": "y"}}, "spec": {"template": {"spec": {"affinity": {"podAffinity": None}, "containers": [{"name": "side", "image": "s"}]}}}},
+        extra=({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "Extra".lower()}, "data": {"a": "b"}},),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["a", "9.dots.and-a-digit", "a" * 253, ".".join(["x" * 60] * 4)])
+def test_s47_whatever_is_rendered_is_taken_by_the_server(cluster: Cluster, hanei_namespace: str, name: str) -> None:
+    """Every object of an app that uses every feature, and of the three apps, under names of every form."""
+    for one in (corners, app, w.autolock, w.ochacafe):
+        sample = normalise(spec_schema(one), one.sample)
+        found = render(
+            one, one.parse(sample), own_of(one, name, hanei_namespace, "00000000-0000-4000-8000-000000000001")
+        )
+        assert not found.errors
+        for item in (item for component in found.components for item in component.objects):
+            path = (
+                item.kind.path(hanei_namespace, item.name)
+                + "?fieldManager=test&force=true&fieldValidation=Strict&dryRun=All"
+            )
+            status, answer = cluster.request("PATCH", path, item.body, w.APPLY)
+            assert status in (200, 201), f"{item.kind} {item.name}: {answer['message']}"

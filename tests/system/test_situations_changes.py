@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from hanei import kinds
+from hanei.plan.explore import sample_of
 from tests.apps.shop import app as shop
 from tests.system import world as w
 from tests.system.shopping import generation, new_secret, quiet, revision, rotate, row
@@ -74,3 +77,18 @@ def test_s05_a_changed_file_rolls_although_it_is_mounted_with_subpath(world: w.W
     world.patch(shop.kind, "s", {"spec": {"greeting": "changed"}})
     world.ready(shop, "s")
     assert not before.keys() & world.pods("web", "s").keys()
+
+
+def test_s03_an_optional_secret_made_again_with_the_same_content_rolls_nothing(
+    world: w.World, operator: w.Operator
+) -> None:
+    """Autolock refers to optional keys only: a missing Secret is unknown, and the live stamp stays."""
+    data = {"metadata": {"name": "autolock-auth-db-secret"}, "stringData": {"MARIADB_PASSWORD": "x"}}
+    world.create(kinds.SECRET, data)
+    world.resource(w.autolock, "lock", sample_of(w.autolock))
+    world.ready(w.autolock, "lock")
+    world.delete(kinds.SECRET, "autolock-auth-db-secret")
+    time.sleep(2)
+    world.create(kinds.SECRET, data)
+    time.sleep(2)
+    assert {item["metadata"]["generation"] for item in world.workloads("lock").values()} == {1}

@@ -242,3 +242,18 @@ def test_a_deleted_and_re_created_resource_waits_for_the_old_objects(world: w.Wo
         90,
     )
     assert world.get(kinds.DEPLOYMENT, "s-web")["metadata"]["uid"] != old
+
+
+def test_s45_an_adoption_that_the_server_would_refuse_takes_nothing(world: w.World, keeper: w.Operator) -> None:
+    """A Deployment with another selector is marked for adoption: refused by a dry run, and its owner stays as it was."""
+    body = {
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+    }
+    world.create(
+        kinds.DEPLOYMENT, {"metadata": {"name": "s-big", "annotations": {"hanei.dev/adopt-by": "Shop/s"}}, "spec": body}
+    )
+    world.resource(shop, "s", {})
+    found = world.condition_becomes(shop, "s", "Stalled", "Refused")
+    assert "selector" in found["message"]
+    assert "ownerReferences" not in world.get(kinds.DEPLOYMENT, "s-big")["metadata"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hanei import kinds
+from hanei import App, Container, Deployment, Own, Right, Settings, kinds, setting
 from hanei.crd.definition import spec_schema
 from hanei.crd.normalise import normalise
 from hanei.errors import LeaderLost, SettingsInvalid
@@ -15,6 +15,7 @@ from hanei.operator.apply import Outcome, Writer
 from hanei.operator.patience import FIGHT_AFTER, Patience
 from hanei.operator.records import given_up, record_body, record_name, recorded_spec
 from hanei.operator.resource import Resource
+from hanei.operator.rights import policies
 from hanei.operator.status import Report, phase, ready, status_of
 from hanei.plan.model import Blocked, Plan, Verb, Write
 from hanei.plan.observed import Observed, ObservedObject, ObservedPod, Record, WorkloadStatus
@@ -159,3 +160,28 @@ def test_kinds_that_an_app_gave_up_are_found_in_the_inventory_but_never_volume_c
         "r", "u", 1, {}, {}, ((kinds.CRON_JOB, "a", "u1"), (kinds.DEPLOYMENT, "b", "u2"), (kinds.PVC, "c", "u3"))
     )
     assert given_up([record], frozenset({"Deployment"})) == [(kinds.CRON_JOB, "a", "u1")]
+
+
+def test_a_page_may_not_reach_an_image_inside_a_list_nor_a_secrets_name() -> None:
+    """A list or map that holds a guarded setting is guarded as a whole."""
+
+    class Item(Settings):
+        name: str = setting("a")
+        image: str = setting("nginx", klass="image")
+
+    class Spec(Settings):
+        free: str = setting("a")
+        items: list[Item] = setting([])
+        more: dict[str, Item] = setting({})
+        secret: str = setting("s", secret=True)
+
+    paged = App(Spec, group="p.example.com", version="v1", kind="Paged", plural="pageds")
+
+    @paged.component
+    def page(spec: Spec, own: Own) -> Deployment:
+        right = Right(group=own.group, resources=(own.plural,), verbs=("patch",), names=(own.name,))
+        return Deployment(containers=(Container(image="nginx"),), rights=(right,))
+
+    told = [one["message"].split()[0] for one in policies(paged)[0]["spec"]["validations"]]
+    assert {"spec.items", "spec.more", "spec.secret"} <= set(told)
+    assert "spec.free" not in told

@@ -232,7 +232,7 @@ def test_s66_too_much_for_a_configmap_is_refused_with_size_and_component() -> No
     app.component("web")(web(files={"/small": "x", "/large": "x" * 1_200_000}))
     found = render(app, Spec(), own_of(app, "res", "default"))["web"]
     assert found.objects == ()
-    assert "component web: files: 1,200," in str(found.error)
+    assert "component web (tests.unit.test_render_objects): files: 1,200," in str(found.error)
     assert "largest: large" in str(found.error)
 
 

@@ -46,7 +46,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return plain(value.value)
     if isinstance(value, Mapping):
-        return {_key(key): plain(item) for key, item in value.items() if item is not None}
+        return {key if type(key) is str else _key(key): plain(item) for key, item in value.items() if item is not None}
     if isinstance(value, set | frozenset):
         return sorted(plain(item) for item in value)
     if isinstance(value, list | tuple):

@@ -8,11 +8,12 @@ anything; a value of a `Settings` class is frozen.
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import pydantic
-from pydantic_core import CoreSchema, PydanticUndefined
+from pydantic_core import CoreSchema, PydanticUndefined, SchemaError, SchemaValidator, core_schema
 
 from hanei.errors import AppError, SettingsInvalid
 
@@ -60,7 +61,7 @@ class Settings(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(
         frozen=True, extra="ignore", validate_by_name=True, validate_by_alias=True, serialize_by_alias=True,
-        use_attribute_docstrings=True, allow_inf_nan=False, validate_default=True,
+        use_attribute_docstrings=True, allow_inf_nan=False,
     )  # fmt: skip
     rules: ClassVar[tuple[Rule, ...]] = ()
 
@@ -74,11 +75,14 @@ class Settings(pydantic.BaseModel):
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
         names: dict[str, str] = {}
+        changed = False
         for name, info in cls.model_fields.items():
             where = f"{cls.__module__}.{cls.__qualname__}.{name}"
             _refuse_secret_values(where, info.annotation)
             _check_name(where, info.alias or name, names)
-            _check_default(where, info)
+            changed |= _check_default(where, info)
+        if changed:
+            cls.model_rebuild(force=True)
 
 
 def setting(
@@ -96,6 +100,8 @@ def setting(
     setting never holds a secret value. `keys` are the fields that tell the items of a list of `Settings` apart.
     `format` is OpenAPI's format ("int32", "hostname", …). The bounds are pydantic's.
     """
+    if pattern is not None:
+        _check_pattern(pattern, str(sys._getframe(1).f_globals.get("__name__", "")))
     labels = {"en": label} if isinstance(label, str) else dict(label or {})
     about = About(doc, labels, unit, klass, secret, tuple(rules), tuple(keys), format)
     options: dict[str, Any] = {
@@ -105,6 +111,18 @@ def setting(
     if default_factory is not None:
         return pydantic.Field(default_factory=default_factory, **options)
     return pydantic.Field(default, **options)
+
+
+def _check_pattern(pattern: str, module: str) -> None:
+    """pydantic's own engine is of the same family as the API server's: neither knows look-around or back-references."""
+    try:
+        SchemaValidator(core_schema.str_schema(pattern=pattern))
+    except SchemaError as error:
+        reason = str(error).strip().splitlines()[-1].removeprefix("error: ")
+        raise AppError(
+            f"{module}: the pattern {pattern!r} of a setting cannot be checked: {reason}",
+            hint="write it without look-around and back-references, or add a Rule",
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,19 +218,25 @@ def _check_name(where: str, name: str, names: dict[str, str]) -> None:
     names[name] = where
 
 
-def _check_default(where: str, info: FieldInfo) -> None:
-    """A default must be a valid value itself: the API server refuses a CRD where it is not."""
+def _check_default(where: str, info: FieldInfo) -> bool:
+    """A default must be a valid value itself: the API server refuses a CRD where it is not. True if it became another
+    type: the text of a Quantity is one then, as it is when it comes from a resource."""
     if info.default is PydanticUndefined:
-        return
+        return False
     declared: Any = Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation
     try:
-        pydantic.TypeAdapter(declared).validate_python(info.default)
+        found = pydantic.TypeAdapter(declared).validate_python(info.default)
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = _path("", first["loc"])
-        raise AppError(f"{where}: the default {info.default!r} is not valid: {place.lstrip('.')}{': ' if place else ''}{_problem(first)}") from error
+        raise AppError(
+            f"{where}: the default {info.default!r} is not valid: {place.lstrip('.')}{': ' if place else ''}{_problem(first)}"
+        ) from error
     except pydantic.errors.PydanticUserError:
-        return  # a name that is not known yet, or a type that the schema refuses with its own words
+        return False  # a name that is not known yet, or a type that the schema refuses with its own words
+    changed = type(found) is not type(info.default)
+    info.default = found
+    return changed
 
 
 def _refuse_secret_values(where: str, annotation: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from hanei.cli.common import app_option, load_app, output_option, show, table
 from hanei.errors import HaneiError, WrongUse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from hanei.app.application import App
     from hanei.plan.explore import Explored
@@ -61,7 +62,7 @@ def command(
 
     found = load_app(app)
     check(found)
-    explored = explore(found)
+    explored = explore(found, _progress)
     if lock:
         lock_file.write_text(lock_text(explored), encoding="utf-8")
         click.echo(f"wrote {lock_file}")
@@ -77,9 +78,20 @@ def command(
         show(rows, output)
         return 0
     _print(rows, list(found.components))
-    for unread in explored.unread:
+    shown = {row["setting"] for row in rows}
+    for unread in (path for path in explored.unread if path in shown):
         click.echo(f"note: no component reads {unread}: changing it does nothing", err=True)
     return 0
+
+
+def _progress(variants: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The variants of the sample, with a bar on a terminal."""
+    error = sys.stderr
+    if not error.isatty():
+        yield from variants
+        return
+    with click.progressbar(variants, label="trying every setting", file=error, show_eta=False) as bar:
+        yield from bar
 
 
 def settings_of(app: App[Any], explored: Explored, lang: str) -> list[dict[str, Any]]:

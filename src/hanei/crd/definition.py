@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hanei.app.application import App, Column
 from hanei.crd.schema import Schema, structural
 from hanei.errors import AppError
+
+if TYPE_CHECKING:
+    from hanei.app.settings import Settings
 
 _TEXT: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "integer", "format": "int32"}
@@ -79,7 +82,7 @@ def definition(app: App[Any]) -> dict[str, Any]:
         "storage": True,
         "schema": {"openAPIV3Schema": schema},
         "subresources": _subresources(app),
-        "additionalPrinterColumns": [_column(schema, column) for column in (*app.columns, *OWN_COLUMNS)],
+        "additionalPrinterColumns": [_column(app.module, schema, column) for column in (*app.columns, *OWN_COLUMNS)],
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -113,7 +116,7 @@ def schema_of(app: App[Any]) -> Schema:
 
 def spec_schema(app: App[Any]) -> Schema:
     """The schema of `spec`: the settings, and what Hanei adds to every resource."""
-    schema = structural(app.settings)
+    schema = _structural(app, app.settings, "spec")
     schema.setdefault("properties", {})["suspend"] = dict(_SUSPEND)
     return schema
 
@@ -124,8 +127,15 @@ def status_schema(app: App[Any]) -> Schema:
     if app.scale:
         properties |= {"replicas": _NUMBER, "selector": _TEXT}
     if app.status_model is not None:
-        properties |= structural(app.status_model, "status").get("properties", {})
+        properties |= _structural(app, app.status_model, "status").get("properties", {})
     return {"type": "object", "properties": properties}
+
+
+def _structural(app: App[Any], model: type[Settings], where: str) -> Schema:
+    try:
+        return structural(model, where)
+    except AppError as error:
+        raise AppError(f"{app.module}: {model.__name__}: {error.message}", hint=error.hint) from error
 
 
 def _subresources(app: App[Any]) -> dict[str, Any]:
@@ -139,8 +149,11 @@ def _subresources(app: App[Any]) -> dict[str, Any]:
     return found
 
 
-def _column(schema: Schema, column: Column) -> dict[str, Any]:
-    found = {"name": column.name, "type": column.type or _type_at(schema, column), "jsonPath": column.path}
+def _column(module: str, schema: Schema, column: Column) -> dict[str, Any]:
+    where = f"{module}: column {column.name!r}"
+    if column.type not in ("", "string", "integer", "number", "boolean", "date"):
+        raise AppError(f"{where}: type {column.type!r} is none of string, integer, number, boolean, date")
+    found = {"name": column.name, "type": column.type or _type_at(where, schema, column), "jsonPath": column.path}
     if column.doc:
         found["description"] = column.doc
     if column.wide:
@@ -148,15 +161,15 @@ def _column(schema: Schema, column: Column) -> dict[str, Any]:
     return found
 
 
-def _type_at(schema: Schema, column: Column) -> str:
-    if column.path.startswith(_READY) or "[" in column.path or column.path.startswith(".metadata."):
+def _type_at(where: str, schema: Schema, column: Column) -> str:
+    if "[" in column.path or column.path.startswith(".metadata."):
         return "string"
     node = schema
     for part in column.path.strip(".").split("."):
-        inner = node.get("properties", {}).get(part)
+        inner = node.get("properties", {}).get(part) if column.path.startswith(".") else None
         if inner is None:
             raise AppError(
-                f"column {column.name!r}: {column.path} is no field of the resource",
+                f"{where}: {column.path} is no field of the resource",
                 hint="a path starts with .spec. or .status.",
             )
         node = inner

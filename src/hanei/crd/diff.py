@@ -18,6 +18,11 @@ _LOWER, _UPPER = (
     ("minimum", "minLength", "minItems", "minProperties"),
     ("maximum", "maxLength", "maxItems", "maxProperties"),
 )
+_WIDER = frozenset(
+    (("integer", "number"), ("integer", "int-or-string"), ("string", "int-or-string"), ("int32", "int64"), ("set", "atomic"), ("map", "atomic"))
+)  # fmt: skip
+"""Changes of a type, a format or a kind of list after which every stored value is still valid."""
+_ANYTHING = "x-kubernetes-preserve-unknown-fields"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +38,10 @@ def compare(old: Schema, new: Schema, path: str = "spec") -> Iterator[Change]:
     """Every difference that matters to stored resources, in order of path."""
     before, after = _type(old), _type(new)
     if before != after:
-        yield Change(path, f"type {before} becomes {after}", True)
-        return
+        wider = (before, after) in _WIDER
+        yield Change(path, f"type {before} becomes {after}", not wider)
+        if not wider:
+            return
     yield from _bounds(old, new, path)
     yield from _choices(old, new, path)
     if old.get("default") != new.get("default"):
@@ -42,24 +49,39 @@ def compare(old: Schema, new: Schema, path: str = "spec") -> Iterator[Change]:
             path, f"default {old.get('default')!r} becomes {new.get('default')!r}: reaches new resources only", False
         )
     for key in ("pattern", "format", "x-kubernetes-list-type", "x-kubernetes-list-map-keys"):
-        if old.get(key) != new.get(key):
-            yield Change(path, f"{key} {old.get(key)!r} becomes {new.get(key)!r}", new.get(key) is not None)
-    old_rules = {rule["rule"] for rule in old.get("x-kubernetes-validations", ())}
-    for rule in new.get("x-kubernetes-validations", ()):
-        if rule["rule"] not in old_rules:
-            yield Change(path, f"new rule: {rule['rule']}", True)
-    if before == "array":
+        was, now = old.get(key), new.get(key)
+        if was != now:
+            yield Change(path, f"{key} {was!r} becomes {now!r}", now is not None and (was, now) not in _WIDER)
+    was, now = old.get("multipleOf"), new.get("multipleOf")
+    if was != now:
+        yield Change(path, f"multipleOf {was} becomes {now}", now is not None and (was is None or was % now != 0))
+    if old.get("nullable") and not new.get("nullable"):
+        yield Change(path, "null is no longer a value", True)
+    yield from _rules(old, new, path)
+    if before == after == "array":
         yield from compare(old["items"], new["items"], f"{path}[]")
-    if before == "object":
+    if before == after == "map":
+        yield from compare(old["additionalProperties"], new["additionalProperties"], f"{path}.*")
+    if before == after == "object":
         yield from _fields(old, new, path)
 
 
+def _rules(old: Schema, new: Schema, path: str) -> Iterator[Change]:
+    before = [rule["rule"] for rule in old.get("x-kubernetes-validations", ())]
+    after = [rule["rule"] for rule in new.get("x-kubernetes-validations", ())]
+    for rule in after:
+        if rule not in before:
+            yield Change(path, f"new rule: {rule}", True)
+    for rule in before:
+        if rule not in after:
+            yield Change(path, f"no rule any more: {rule}", False)
+
+
 def _fields(old: Schema, new: Schema, path: str) -> Iterator[Change]:
-    values = (old.get("additionalProperties"), new.get("additionalProperties"))
-    if all(isinstance(item, dict) for item in values):
-        yield from compare(values[0], values[1], f"{path}.*")  # type: ignore[arg-type]
     before, after = old.get("properties", {}), new.get("properties", {})
     required = set(new.get("required", ()))
+    if old.get(_ANYTHING) and not new.get(_ANYTHING):
+        yield Change(path, "fields that are not declared are no longer kept", True)
     for key in before:
         if key not in after:
             yield Change(f"{path}.{key}", "is removed: its stored values are pruned at the next write", True)
@@ -80,7 +102,7 @@ def _bounds(old: Schema, new: Schema, path: str) -> Iterator[Change]:
         if was != now:
             tighter = now is not None and (was is None or (now > was if key in _LOWER else now < was))
             yield Change(path, f"{key} {was} becomes {now}", tighter)
-        elif now is not None and old.get(exclusive) != new.get(exclusive):
+        elif now is not None and bool(old.get(exclusive)) != bool(new.get(exclusive)):
             narrower = bool(new.get(exclusive))
             yield Change(path, f"{key} {now} itself is {'no longer' if narrower else 'now'} allowed", narrower)
 
@@ -90,11 +112,18 @@ def _choices(old: Schema, new: Schema, path: str) -> Iterator[Change]:
     if was == now:
         return
     gone: list[Any] = [item for item in was or () if now is not None and item not in now]
-    if was is None or gone:
+    if now is None:
+        yield Change(path, f"choices {was} are no longer the only ones", False)
+    elif was is None or gone:
         yield Change(path, f"choices become {now}" if was is None else f"choices {gone} are removed", True)
     else:
         yield Change(path, f"choices become {now}", False)
 
 
 def _type(schema: Schema) -> str:
-    return "int-or-string" if schema.get("x-kubernetes-int-or-string") else str(schema.get("type", "any"))
+    """The type, a map told from an object with named fields."""
+    if schema.get("x-kubernetes-int-or-string"):
+        return "int-or-string"
+    if isinstance(schema.get("additionalProperties"), dict):
+        return "map"
+    return str(schema.get("type", "any"))

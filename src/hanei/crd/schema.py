@@ -8,6 +8,7 @@ Kubernetes documentation on CustomResourceDefinitions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,8 @@ _COPIED = (
     "minItems", "maxItems", "minProperties", "maxProperties", "x-kubernetes-int-or-string",
 )  # fmt: skip
 _SCALARS = ("string", "integer", "number", "boolean")
+_MESSAGE = 2048
+"""Characters of a rule's message that the API server takes."""
 
 
 def structural(model: type[Settings], where: str = "spec") -> Schema:
@@ -42,7 +45,13 @@ def _convert(node: Mapping[str, Any], path: str, definitions: Mapping[str, Any],
     about = node.get(EXTRA) or {}
     if about.get("format"):
         result["format"] = about["format"]
+    elif result.get("format") == "binary":
+        raise AppError(f"{path}: bytes have no place in a resource", hint="use str")
+    elif result.get("format") == "duration":
+        raise AppError(f"{path}: a timedelta is written PT5M, which Kubernetes does not read", hint="use Duration: 5m")
     kind = result.get("type")
+    if about.get("keys") and kind != "array":
+        raise AppError(f"{path}: keys= tells the items of a list apart; this is a {kind}")
     if kind == "object":
         _object(result, node, path, definitions, stack)
     elif kind == "array":
@@ -54,8 +63,22 @@ def _convert(node: Mapping[str, Any], path: str, definitions: Mapping[str, Any],
         )
     rules = [*(about.get("rules") or ()), *(node.get(RULES) or ())]
     if rules:
-        result["x-kubernetes-validations"] = [_rule(rule) for rule in rules]
+        result["x-kubernetes-validations"] = [_rule(rule, result, path) for rule in rules]
+    if "default" in result:
+        result["default"] = _ordered(result, result["default"])
     return result
+
+
+def _ordered(schema: Schema, value: Any) -> Any:
+    """A default with its sets sorted: pydantic writes them in the order of their hashes, another one in each process."""
+    if isinstance(value, dict):
+        inner = schema.get("properties", {})
+        values = schema.get("additionalProperties", {})
+        return {key: _ordered(inner.get(key, values), item) for key, item in value.items()}
+    if isinstance(value, list):
+        items = [_ordered(schema.get("items", {}), item) for item in value]
+        return sorted(items) if schema.get("x-kubernetes-list-type") == "set" else items
+    return value
 
 
 def _inline(
@@ -95,6 +118,10 @@ def _object(
     result: Schema, node: Mapping[str, Any], path: str, definitions: Mapping[str, Any], stack: tuple[str, ...]
 ) -> None:
     extra = node.get("additionalProperties")
+    if "propertyNames" in node:
+        raise AppError(
+            f"{path}: a map has keys of any text", hint="write dict[str, …]; a Rule may say which keys are meant"
+        )
     if "properties" in node:
         result["properties"] = {
             key: _convert(item, f"{path}.{key}", definitions, stack) for key, item in node["properties"].items()
@@ -153,7 +180,18 @@ def _type_of_enum(values: list[Any], path: str) -> str:
     return kinds.pop()
 
 
-def _rule(rule: Any) -> Schema:
+def _rule(rule: Any, schema: Schema, path: str) -> Schema:
+    expression, message, field = rule["expression"], rule.get("message") or "", rule.get("field_path") or ""
+    where = f"{path}: rule {expression!r}"
+    if not expression.strip():
+        raise AppError(f"{path}: a rule is empty", hint='write a CEL expression: Rule("self.low <= self.high")')
+    if len(message) > _MESSAGE or "\n" in message:
+        raise AppError(f"{where}: its message is one line of at most {_MESSAGE:,} characters")
+    if "\n" in expression and not message:
+        raise AppError(f"{where}: an expression of several lines needs a message")
+    first = re.match(r"\.([A-Za-z_][A-Za-z0-9_]*)", field)
+    if field and (first is None or first.group(1) not in schema.get("properties", {})):
+        raise AppError(f"{where}: field_path {field!r} is no field of it", hint="such as field_path='.low'")
     found = {
         "rule": rule["expression"],
         "message": rule.get("message") or None,

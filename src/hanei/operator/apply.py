@@ -97,9 +97,7 @@ class Writer:
             elif write.verb is Verb.CHANGE:
                 await self._change(write)
             elif write.verb is Verb.ADOPT:
-                raw = await self._client.merge_patch(write.kind, own.namespace, write.name, write.body or {})
-                self._caches.wrote(write.kind, raw)
-                outcome.again = True
+                await self._adopt(write, plan, own, outcome)
             else:
                 await self._delete(write, own)
         except NamespaceTerminating as error:
@@ -146,12 +144,7 @@ class Writer:
             self._caches.wrote(write.kind, raw)
             await self._change(replace(write, verb=Verb.CHANGE, uid=present.uid))
         elif verdict == "adopt":
-            takeover = adoption(own, desired, present)
-            self._caches.wrote(
-                write.kind, await self._client.merge_patch(write.kind, own.namespace, write.name, takeover.body or {})
-            )
-            log.info("Adopted", kind=write.kind.kind, name=write.name, namespace=own.namespace)
-            outcome.again = True
+            await self._adopt(adoption(own, desired, present), plan, own, outcome)
         elif verdict == "wait":
             outcome.blocked.append(
                 Blocked(
@@ -163,6 +156,18 @@ class Writer:
             )
         else:
             outcome.blocked.append(taken(own, desired, present))
+
+    async def _adopt(self, write: Write, plan: Plan, own: Own, outcome: Outcome) -> None:
+        """Take an object over, if the server would then take what we want of it: a dry run says so first. An object
+        that is refused (another selector) keeps its owner, and is not collected with the resource."""
+        body = plan.wanted[(write.kind.kind, write.name)].body
+        metadata = {key: item for key, item in body["metadata"].items() if key != "ownerReferences"}
+        wanted = {**body, "metadata": {**metadata, "uid": write.uid}}
+        await self._client.apply(write.kind, own.namespace, write.name, wanted, force=True, dry_run=True)
+        raw = await self._client.merge_patch(write.kind, own.namespace, write.name, write.body or {})
+        self._caches.wrote(write.kind, raw)
+        log.info("Adopted", kind=write.kind.kind, name=write.name, namespace=own.namespace)
+        outcome.again = True
 
     async def _change(self, write: Write) -> None:
         assert write.body is not None

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from hanei import kinds
 from hanei.app import names
-from hanei.app.settings import leaves
+from hanei.app.settings import Leaf, Settings, leaves
 from hanei.kinds import Kind
 from hanei.operator.secrets import KEY_SECRET
 from hanei.plan.explore import kinds_of, rendered_sample, uses_secrets
 from hanei.render.model import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from hanei.app.application import App
 
@@ -197,12 +197,26 @@ def _is_page(pages: Sequence[str]) -> str:
 
 
 def _validations(app: App[Any]) -> list[dict[str, Any]]:
-    fixed = [leaf.path for leaf in leaves(app.settings) if leaf.about.klass != "setting"]
+    fixed = [leaf.path for leaf in leaves(app.settings) if _guarded(leaf)]
     found = [_unchanged(f"spec.{path}") for path in (*fixed, "suspend", "rollout")]
     return [
         *found,
         *(_unchanged(f"metadata.{part}") for part in ("labels", "annotations", "ownerReferences", "finalizers")),
     ]
+
+
+def _guarded(leaf: Leaf) -> bool:
+    """Whether a setting is not the page's to change: an image, rights, a Secret's name, or a list or map that holds one."""
+    inside = (inner for model in _models_in(leaf.annotation) for inner in leaves(model))
+    return leaf.about.klass != "setting" or leaf.about.secret or any(_guarded(inner) for inner in inside)
+
+
+def _models_in(annotation: Any) -> Iterator[type[Settings]]:
+    """The `Settings` classes that an annotation names, at any depth: `list[Item]`, `dict[str, Item]`, `… | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, Settings):
+        yield annotation
+    for inner in getattr(annotation, "__args__", ()):
+        yield from _models_in(inner)
 
 
 def _unchanged(path: str) -> dict[str, Any]:

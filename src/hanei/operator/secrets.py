@@ -133,19 +133,21 @@ class SecretWatch:
     def view(self, namespace: str, names: Iterable[str], workloads: Mapping[str, ObservedObject]) -> SecretsView:
         """What rendering may know. `workloads` are the resource's, by component."""
         digests: dict[tuple[str, str], Mapping[str, str]] = {}
-        unreadable = set()
+        unknown = set()
         for name in names:
             informer = self._watched.get((namespace, name))
             if informer is None or not informer.synced.is_set():
-                unreadable.add(name)
+                unknown.add(name)
                 continue
             cached = informer.store.get(namespace, name)
-            if cached is not None:
-                found: dict[str, dict[str, str]] = orjson.loads(cached.raw)
-                digests |= {(name, key): by_id for key, by_id in found.items()}
+            if cached is None:
+                unknown.add(name)  # deleted, perhaps to be made again with the same content (situation S03)
+                continue
+            found: dict[str, dict[str, str]] = orjson.loads(cached.raw)
+            digests |= {(name, key): by_id for key, by_id in found.items()}
         stamps = {component: item.stamp for component, item in workloads.items() if item.stamp}
         hashes = {component: item.template_hash for component, item in workloads.items()}
-        return SecretsView(digests, next(iter(self._keys), ""), stamps, hashes, frozenset(unreadable))
+        return SecretsView(digests, next(iter(self._keys), ""), stamps, hashes, frozenset(unknown))
 
     def missing(self, namespace: str, names: Iterable[str]) -> frozenset[str]:
         """Those of these Secrets that are known not to exist."""

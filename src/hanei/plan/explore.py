@@ -1,17 +1,19 @@
 """Other valid values for each setting, and what they would do: how `explain` learns without being told.
 
-Every leaf is tried with other values, in the sample and in the sample's variants (each switch the other way, each
-choice taken), so that a setting which only matters in one branch is found there. Also finds the kinds that an app makes.
+Every leaf is tried with other values, in the sample and in the sample's variants (each optional group given and left
+out, each switch the other way, each choice taken), so that a setting which only matters in one branch is found there.
+Also finds the kinds that an app makes.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hanei.crd.definition import spec_schema
-from hanei.crd.normalise import normalise
+from hanei.crd.normalise import normalise, unknown
 from hanei.errors import AppError, RenderError, SettingsInvalid
 from hanei.kinds import Kind, known
 from hanei.plan.effects import between, leaves_of, with_value
@@ -29,6 +31,7 @@ MAX_VARIANTS = 24
 """Variants of the sample that are tried; a bound on the time of `explain`, met only by apps of many switches."""
 MAX_OTHERS = 4
 """Other values tried per setting and variant."""
+Along = Callable[[list[dict[str, Any]]], Iterable[dict[str, Any]]]
 EXAMPLE = "example"
 _FORMATS = {
     "ipv4": ("192.0.2.1", "192.0.2.2"),
@@ -79,6 +82,10 @@ class Explored:
 def sample_of(app: App[Any]) -> dict[str, Any]:
     """The app's sample, or one made up from the schema; normalised. Raises `AppError` if none can be made up."""
     schema = spec_schema(app)
+    for path, near in unknown(schema, app.sample or {}, "sample"):
+        raise AppError(
+            f"{app.module}: {path} is no setting of {app.kind.kind}", hint=f"did you mean {near}?" if near else ""
+        )
     spec = normalise(schema, app.sample if app.sample is not None else synthesise(schema))
     try:
         app.parse(spec)
@@ -89,20 +96,22 @@ def sample_of(app: App[Any]) -> dict[str, Any]:
     return dict(spec)
 
 
-def explore(app: App[Any]) -> Explored:
-    """Learn what each setting does to each component. Pure, and bounded by the number of settings and switches."""
+def explore(app: App[Any], along: Along = list) -> Explored:
+    """Learn what each setting does to each component. Pure, and bounded by the number of settings and switches.
+
+    `along` is given the variants and gives them back one by one: a place for a progress bar.
+    """
     schema, sample = spec_schema(app), sample_of(app)
-    variants = list(variants_of(app, schema, sample))
-    paths = dict.fromkeys(path for path, _ in schema_leaves(schema) if path != "suspend")
-    effects: dict[str, dict[str, Effect]] = {path: dict.fromkeys(app.components, Effect.NONE) for path in paths}
-    leaves = [(path, leaf) for path, leaf in schema_leaves(schema) if path in paths]
-    bases = [_Base(app, spec) for spec in variants]
-    for base in bases:
-        values = dict(leaves_of(base.spec))
+    leaves = [(path, leaf) for path, leaf in schema_leaves(schema) if path != "suspend"]
+    effects: dict[str, dict[str, Effect]] = {path: dict.fromkeys(app.components, Effect.NONE) for path, _ in leaves}
+    rendered = []
+    for spec in along(list(variants_of(app, schema, sample))):
+        base, values = _Base(app, spec), dict(leaves_of(spec))
+        rendered.append(base.rendered)
         for path, leaf in leaves:
-            for other in others(leaf, values.get(path))[: MAX_OTHERS if base.spec is sample else 2]:
-                base.learn(normalise(schema, with_value(base.spec, path, other)), effects[path])
-    rendered = [base.rendered for base in bases]
+            for other in others(leaf, values.get(path))[: MAX_OTHERS if spec is sample else 2]:
+                changed = normalise(schema, with_value(spec, path, other))
+                base.learn(changed, effects[path], thorough=spec is sample)
     return Explored(effects, _kinds(app, rendered))
 
 
@@ -143,22 +152,46 @@ def rendered_sample(app: App[Any]) -> Rendered:
 
 
 def variants_of(app: App[Any], schema: Schema, sample: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The sample; then the sample with each switch the other way, each other choice, and each count at zero."""
+    """The sample; then the sample with each optional group the other way, each switch, each other choice, each list and
+    map empty or filled, each count at zero, and each empty text filled: the widest branches first."""
     yield sample
-    values, made = dict(leaves_of(sample)), 0
-    for path, leaf in schema_leaves(schema):
-        if path == "suspend" or not (
-            leaf.get("type") == "boolean"
-            or "enum" in leaf
-            or leaf.get("minimum") == 0
-            or values.get(path) in ("", None)
-        ):
+    made = 0
+    for path, other in (*_groups(schema, sample), *_turns(schema, dict(leaves_of(sample)))):
+        spec = normalise(schema, with_value(sample, path, other))
+        if made < MAX_VARIANTS and spec != sample and _valid(app, spec):
+            made += 1
+            yield spec
+
+
+def _groups(schema: Schema, value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """(path, other value) of every group that may be left out: one made up where it is absent, None where it is given."""
+    present = value if isinstance(value, dict) else {}
+    for key, inner in schema.get("properties", {}).items():
+        below = f"{path}.{key}" if path else key
+        if "properties" not in inner:
             continue
-        for other in others(leaf, values.get(path)):
-            spec = normalise(schema, with_value(sample, path, other))
-            if made < MAX_VARIANTS and _valid(app, spec):
-                made += 1
-                yield spec
+        if key not in present:
+            yield below, synthesise(inner)
+        elif key not in schema.get("required", ()) and "default" not in inner:
+            yield below, None
+        yield from _groups(inner, present.get(key), below)
+
+
+def _turns(schema: Schema, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """(path, other value) of every leaf that a component may branch on."""
+    ranked: list[tuple[int, str, Any]] = []
+    for path, leaf in schema_leaves(schema):
+        value = values.get(path)
+        kinds = (
+            leaf.get("type") == "boolean",
+            "enum" in leaf,
+            leaf.get("type") in ("array", "object"),
+            leaf.get("minimum") == 0,
+            value in ("", None),
+        )
+        if path != "suspend" and any(kinds):
+            ranked += [(kinds.index(True), path, other) for other in others(leaf, value)]
+    yield from ((path, other) for _, path, other in sorted(ranked, key=lambda item: item[0]))
 
 
 def schema_leaves(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
@@ -214,7 +247,14 @@ def _texts(leaf: Schema, value: Any) -> list[str]:
     low, high, pattern = leaf.get("minLength", 0), leaf.get("maxLength", 1 << 20), leaf.get("pattern")
     present = value if isinstance(value, str) else ""
     candidates = (*_FORMATS.get(leaf.get("format", ""), ()), f"{present}x", f"{present}1", EXAMPLE, *_TEXTS, "a" * low)
-    return [text for text in candidates if low <= len(text) <= high and (pattern is None or re.search(pattern, text))]
+    return [text for text in candidates if low <= len(text) <= high and _matches(pattern, text)]
+
+
+def _matches(pattern: str | None, text: str) -> bool:
+    try:
+        return pattern is None or re.search(pattern, text) is not None
+    except re.error:  # the server's dialect, not Python's: validation sorts it out
+        return True
 
 
 def _tried(app: App[Any], schema: Schema, spec: dict[str, Any], path: str, other: Any) -> Rendered | None:
@@ -233,18 +273,21 @@ class _Base:
         self._own = own_of(app, EXAMPLE, "default")
         self._values = self._called(app.parse(spec))
 
-    def learn(self, spec: dict[str, Any], found: dict[str, Effect]) -> None:
-        """Raise the effects in `found` to what this other spec does. An invalid one teaches nothing."""
+    def learn(self, spec: dict[str, Any], found: dict[str, Effect], *, thorough: bool) -> None:
+        """Raise the effects in `found` to what this other spec does. An invalid one teaches nothing; a component that is
+        known to restart is not tried again, unless `thorough`."""
         try:
             settings = self._app.parse(spec)
         except SettingsInvalid:
             return
         for before in self.rendered.components:
             component = self._app.components[before.name]
-            if self._one(component, settings) == self._values[before.name]:
+            settled = not thorough and RANK[found[before.name]] >= RANK[Effect.RESTART]
+            if before.error is not None or settled or self._one(component, settings) == self._values[before.name]:
                 continue
-            effect = strongest(between(before, render_component(self._app, component, settings, self._own)))
-            if effect is not Effect.REFUSED and RANK[effect] > RANK[found[before.name]]:
+            after = render_component(self._app, component, settings, self._own)
+            effect = strongest(between(before, after)) if after.error is None else Effect.NONE
+            if RANK[effect] > RANK[found[before.name]]:
                 found[before.name] = effect
 
     def _called(self, settings: Any) -> dict[str, Any]:

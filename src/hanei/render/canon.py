@@ -61,8 +61,8 @@ def merge(base: dict[str, Any], over: Any) -> dict[str, Any]:
         present = result.get(key)
         if item is None:
             result.pop(key, None)
-        elif isinstance(item, dict) and isinstance(present, dict):
-            result[key] = merge(present, item)
+        elif isinstance(item, dict):
+            result[key] = merge(present if isinstance(present, dict) else {}, item)
         elif _named(item) and _named(present):
             result[key] = _merge_named(present, item)
         else:

@@ -109,7 +109,7 @@ class SecretsView:
     """What is known of Secrets when rendering: digests only, by (Secret, key) and then by the id of the HMAC key.
 
     A pair that is absent is *unknown* if the component needs it, and known to be absent if it is optional; keys of
-    Secrets in `unreadable` are always unknown. `live` and `live_hash` are the stamp and the hash that each component's
+    Secrets in `unreadable` (missing, or not to be read) are always unknown. `live` and `live_hash` are the stamp and the hash that each component's
     workload carries now.
     """
 

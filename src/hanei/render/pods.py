@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hanei.app import names
 from hanei.app.files import FieldRef, SecretRef, scalar
 from hanei.app.workloads import Container, ExistingClaim, HostPath, Port, Probe, Scratch, StatefulSet, Volume, Workload
-from hanei.render.canon import Keep
-from hanei.render.files import Files, check_path, mounts
+from hanei.render.canon import Keep, digest
+from hanei.render.checks import as_port, check_ports, check_text
+from hanei.render.files import Files, check_nesting, check_path, mounts
 
 RESTRICTED_USER = 65532
 """The numeric user of containers that we build ("nonroot" in distroless images)."""
@@ -65,21 +65,15 @@ def _container(
     first = where == "containers" and index == 0
     name = container.name or (component if first else f"{component}-{where[:4]}{index}")
     if name in taken:
-        raise files.fail(f"two containers are named {name!r}", f"{where}[{index}].name")
+        raise files.fail(f"{where}[{index}].name", f"two containers are named {name!r}")
     taken.add(name)
-    if not container.image:
-        raise files.fail("is empty", f"{where}[{index}].image", "name an image; check the setting that it comes from")
-    if container.privileged and container.restricted:
-        raise files.fail("privileged and restricted contradict each other", f"{where}[{index}].privileged")
+    _check(files, container, f"{where}[{index}]")
     mounted = [
         *mounts(files, container, name, first, volumes),
         *_volume_mounts(files, container, volumes),
-        *_claim_mounts(workload, index, where),
+        *_claim_mounts(files, workload, index, where),
     ]
-    paths = [mount["mountPath"] for mount in mounted]
-    for path in paths:
-        if paths.count(path) > 1:
-            raise files.fail(f"{path!r} is mounted twice", f"{where}[{index}].volumes", "one path holds one thing")
+    check_nesting(files, f"{where}[{index}].volumes", mounted)
     return {
         "name": name,
         "image": container.image,
@@ -94,6 +88,26 @@ def _container(
         "resources": {"requests": {key: str(value) for key, value in container.requests.items()}, "limits": {key: str(value) for key, value in container.limits.items()}},
         "securityContext": _security(container),
     }  # fmt: skip
+
+
+def _check(files: Files, container: Container, where: str) -> None:
+    if not container.image or container.image != container.image.strip():
+        what = "is empty" if not container.image.strip() else f"{container.image!r} begins or ends with a space"
+        raise files.fail(f"{where}.image", what, "name an image; check the setting that it comes from")
+    if container.privileged and container.restricted:
+        raise files.fail(f"{where}.privileged", "privileged and restricted contradict each other")
+    for key, value in container.env.items():
+        if not key or not key.isascii() or not key.isprintable() or "=" in key:
+            raise files.fail(f"{where}.env[{key!r}]", "is no name of a variable", "use letters, digits and '_'")
+        if isinstance(value, str):
+            check_text(files.fail, f"{where}.env[{key!r}]", value)
+    check_ports(files.fail, f"{where}.ports", container.ports)
+    for name in ("ready", "live", "startup"):
+        probe: Probe | None = getattr(container, name)
+        if probe is not None and not probe.command and not probe.port and not container.ports:
+            raise files.fail(
+                f"{where}.{name}.port", "there is no port to ask", "give the probe a port, or the container ports=[…]"
+            )
 
 
 def _security(container: Container) -> dict[str, Any]:
@@ -118,7 +132,8 @@ def _env(key: str, value: Any) -> dict[str, Any]:
         }
     if isinstance(value, FieldRef):
         return {"name": key, "valueFrom": {"fieldRef": {"fieldPath": value.path}}}
-    return {"name": key, "value": scalar(value)}
+    # The kubelet would read `$(NAME)` as a reference and `$$` as `$`; a value means what it says.
+    return {"name": key, "value": scalar(value).replace("$", "$$")}
 
 
 def _port(port: int | Port) -> dict[str, Any]:
@@ -130,7 +145,7 @@ def _port(port: int | Port) -> dict[str, Any]:
 def _probe(probe: Probe | None, container: Container) -> dict[str, Any] | None:
     if probe is None:
         return None
-    port = probe.port or next((item if isinstance(item, int) else item.number for item in container.ports), 0)
+    port = probe.port or next((as_port(item).number for item in container.ports), 0)
     action: dict[str, Any]
     if probe.command:
         action = {"exec": {"command": list(probe.command)}}
@@ -151,7 +166,8 @@ def _volume_mounts(files: Files, container: Container, volumes: dict[str, dict[s
     result = []
     for path, volume in sorted(container.volumes.items()):
         check_path(files, "volumes", path)
-        name = f"volume-{names.digest(f'{path} {volume!r}')}"
+        told = [type(volume).__name__, volume.model_dump(mode="json", exclude_defaults=True)]
+        name = f"volume-{digest([path, told], 10)}"
         volumes[name] = {"name": name, **_volume(volume)}
         result.append({"name": name, "mountPath": path})
     return result
@@ -171,7 +187,11 @@ def _volume(volume: Volume) -> dict[str, Any]:
             return {"persistentVolumeClaim": {"claimName": volume.name}}
 
 
-def _claim_mounts(workload: Workload, index: int, where: str) -> list[dict[str, Any]]:
+def _claim_mounts(files: Files, workload: Workload, index: int, where: str) -> list[dict[str, Any]]:
     if not isinstance(workload, StatefulSet) or (where == "containers" and index > 0):
         return []
+    for number, claim in enumerate(workload.claims):
+        check_path(files, f"claims[{number}].mount", claim.mount)
+        if claim.name == "slice" or claim.name in [other.name for other in workload.claims[:number]]:
+            raise files.fail(f"claims[{number}].name", f"{claim.name!r} is already taken", "give each claim a name=")
     return [{"name": claim.name, "mountPath": claim.mount} for claim in workload.claims]

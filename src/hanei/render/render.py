@@ -48,7 +48,7 @@ def render(
     component twice, and refuses one that gives two answers for one input.
     """
     done = [render_component(app, one, settings, own, secrets, allowed, verify) for one in app.components.values()]
-    return Rendered(tuple(_unique(done)))
+    return Rendered(tuple(_unique(app, done)))
 
 
 def render_component(
@@ -71,7 +71,7 @@ def render_component(
         for item in rendered.objects:
             if allowed is not None and item.kind not in allowed:
                 raise RenderError(
-                    f"component {component.name}: makes a {item.kind} which this app does not declare",
+                    f"component {component.name} ({component.module}): makes a {item.kind} which this app does not declare",
                     component=component.name,
                     field=str(item.kind),
                     hint=f"name {item.kind} in App(makes=(…,)), and apply `hanei rbac` again",
@@ -179,20 +179,22 @@ def _key_ids(secrets: SecretsView) -> set[str]:
     return {key_id for known in secrets.digests.values() for key_id in known}
 
 
-def _unique(components: list[RenderedComponent]) -> list[RenderedComponent]:
+def _unique(app: App[Any], components: list[RenderedComponent]) -> list[RenderedComponent]:
     """Two components may not make one object: the later one is refused."""
     taken: dict[tuple[str, str], str] = {}
     result = []
     for item in components:
-        clash = next((wanted for wanted in item.objects if wanted.ref in taken), None)
+        # Workloads of one name would select each other's pods, whatever their kinds.
+        claimed = {wanted.ref: wanted for wanted in item.objects}
+        if item.workload is not None:
+            claimed["", item.workload.name] = item.workload
+        clash = next((ref for ref in claimed if ref in taken), None)
         if clash is not None:
-            message = (
-                f"component {item.name}: {clash.kind} {clash.name!r} is already made by component {taken[clash.ref]}"
-            )
-            item = RenderedComponent(
-                item.name,
-                error=RenderError(message, component=item.name, field="name", hint="give one of them another name="),
-            )
-        taken |= {wanted.ref: item.name for wanted in item.objects}
+            wanted, where = claimed[clash], f"component {item.name} ({app.components[item.name].module})"
+            message = f"{where}: name: {wanted.kind} {wanted.name!r} is already made by component {taken[clash]}"
+            error = RenderError(message, component=item.name, field="name", hint="give one of them another name=")
+            item = RenderedComponent(item.name, error=error)
+        else:
+            taken |= dict.fromkeys(claimed, item.name)
         result.append(item)
     return result

@@ -6,17 +6,17 @@ names of the live ConfigMap and the slice → overlay's other fields → objects
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hanei import kinds
 from hanei.app import names
-from hanei.app.workloads import Deployment, ExistingClaim, Ingress, Port, Right, Service, StatefulSet, Workload
+from hanei.app.workloads import Deployment, Ingress, Port, Right, Service, StatefulSet, Workload
 from hanei.errors import RenderError
 from hanei.render import labels
 from hanei.render.canon import compact, digest, merge
+from hanei.render.checks import as_port, check_extra, check_overlay, check_ports, check_workload, json_value
 from hanei.render.files import LIVE_NAME, SLICE_NAME, Files, data_of
 from hanei.render.model import Desired, Facets, RenderedComponent, Role
 from hanei.render.pods import pod_spec, secrets_of
@@ -41,9 +41,9 @@ class Place:
 
     def fail(self, field: str, message: str, hint: str = "") -> RenderError:
         """A `RenderError` that names this component."""
-        return RenderError(
-            f"component {self.component}: {field}: {message}", component=self.component, field=field, hint=hint
-        )
+        known = self.app.components.get(self.component)
+        where = f"component {self.component} ({known.module})" if known else f"component {self.component}"
+        return RenderError(f"{where}: {field}: {message}", component=self.component, field=field, hint=hint)
 
     @property
     def labels(self) -> dict[str, str]:
@@ -93,26 +93,46 @@ class Place:
 
 def build(place: Place, value: Workload, stamp: Stamp) -> RenderedComponent:
     """All objects of one component. Raises `RenderError`; never changes `value`."""
-    _check(place, value)
+    check_workload(place.fail, value)
+    value = value.model_copy(update={"overlay": json_value(place.fail, "overlay", value.overlay)})
+    check_overlay(place.fail, value.overlay)
     own_name = names.child(place.own.name, place.component)
-    name = names.subdomain(value.name) if value.name else own_name
+    name = _name(value) or own_name
     account = own_name if value.rights else ""
-    files = Files(place.component)
+    files = Files(place.fail)
     template, settings_hash, chosen, slice_hash = _template(place, value, name, files, account, stamp)
     slice_name, live_name = f"{name}-{slice_hash[:16]}", f"{name}-live-{settings_hash[:16]}"
-    template["spec"] = _named(template["spec"], {SLICE_NAME: slice_name, LIVE_NAME: live_name})
+    if "volumes" in template["spec"]:
+        real = {SLICE_NAME: slice_name, LIVE_NAME: live_name}
+        template["spec"] = {**template["spec"], "volumes": _named(template["spec"]["volumes"], real)}
     objects = [
         *_carriers(place, files, slice_name, live_name, slice_hash, settings_hash),
         *_access(place, value, account),
-        *_network(place, value, own_name),
+        *_network(place, value, name, own_name),
     ]
-    objects += [_extra(place, index, body) for index, body in enumerate(value.extra)]
+    objects += [_extra(place, f"extra[{index}]", body) for index, body in enumerate(value.extra)]
     workload = _workload(place, value, name, own_name, template)
-    facets = _facets(value, workload, objects, settings_hash)
+    _check_once(place, [*objects, workload])
+    facets = _facets(workload, objects, settings_hash)
     return RenderedComponent(
         place.component, (*sorted(objects, key=lambda item: list(Role).index(item.role)), workload), workload, facets, chosen,
         secrets_of(value), (), labels.selector(place.app.kind, name), slice_hash,
     )  # fmt: skip
+
+
+def _name(value: Workload) -> str:
+    """The name that the author chose, as it can be: a StatefulSet's pods are hosts, so no dots there."""
+    if not value.name:
+        return ""
+    return names.label(value.name) if isinstance(value, StatefulSet) else names.subdomain(value.name)
+
+
+def _check_once(place: Place, objects: list[Desired]) -> None:
+    seen = set()
+    for item in objects:
+        if item.ref in seen:
+            raise place.fail("name", f"{item.kind} {item.name!r} is made twice", "give one of them another name")
+        seen.add(item.ref)
 
 
 def _template(
@@ -126,7 +146,7 @@ def _template(
         "metadata": {"labels": {**value.labels, **place.labels, **labels.selector(place.app.kind, name), labels.SLICE: slice_hash[:16] or None}, "annotations": dict(value.annotations)},
         "spec": spec,
     }  # fmt: skip
-    over = _overlay_of_template(place, value)
+    over = value.overlay.get("spec", {}).get("template", {})
     # What is not rendered into the template but decides what its pods see: the slice's content and the live files' layout.
     base = merge(compact(base), over) if over else compact(base)
 
@@ -193,15 +213,25 @@ def _rule(right: Right) -> dict[str, Any]:
     }
 
 
-def _network(place: Place, value: Workload, own_name: str) -> list[Desired]:
-    selector = labels.selector(place.app.kind, names.subdomain(value.name) if value.name else own_name)
+def _services(place: Place, value: Workload) -> list[Service]:
+    """What was asked for; the first without a name is the component's own. A StatefulSet needs one that governs it."""
     services = list(value.services)
     if value.service:
+        check_ports(place.fail, "service", value.service)
         services.insert(0, Service(ports=value.service))
     elif isinstance(value, StatefulSet) and _container_ports(value) and all(item.name for item in services):
-        services.insert(
-            0, Service(ports=_container_ports(value), headless=True)
-        )  # a StatefulSet needs one that governs it
+        services.insert(0, Service(ports=_container_ports(value), headless=True))
+    if sum(not service.name for service in services) > 1:
+        raise place.fail("services", "two Services have no name", "one is the component's own; give the others a name=")
+    for index, service in enumerate(services):
+        check_ports(place.fail, f"services[{index}].ports", service.ports)
+    return services
+
+
+def _network(place: Place, value: Workload, name: str, own_name: str) -> list[Desired]:
+    selector = labels.selector(place.app.kind, name)
+    services = _services(place, value)
+    own_ports = [as_port(port).number for service in services if not service.name for port in service.ports]
     result = []
     for service in services:
         name = names.label(service.name) if service.name else own_name
@@ -215,19 +245,28 @@ def _network(place: Place, value: Workload, own_name: str) -> list[Desired]:
         }
         result.append(place.desired(kinds.SERVICE, name, Role.OBJECT, compact(body)))
     for index, ingress in enumerate(value.ingress):
+        if ingress.port not in own_ports:
+            raise place.fail(
+                f"ingress[{index}].port",
+                f"{ingress.port} is no port of the component's own Service",
+                "ask for it with service=[…]",
+            )
         name = own_name if index == 0 else f"{own_name}-{index}"
         result.append(place.desired(kinds.INGRESS, name, Role.OBJECT, compact(_ingress(ingress, own_name))))
     return result
 
 
 def _container_ports(value: Workload) -> tuple[int | Port, ...]:
-    return tuple(port for container in value.containers for port in container.ports)
+    """Every port of the pod once: containers share one address, so none can be there twice."""
+    found = {(as_port(port).number, as_port(port).protocol): port for one in value.containers for port in one.ports}
+    return tuple(found.values())
 
 
 def _service_port(port: int | Port, *, many: bool) -> dict[str, Any]:
-    known = port if isinstance(port, Port) else Port(number=port)
+    known = as_port(port)
+    made = f"p{known.number}" if known.protocol == "TCP" else f"p{known.number}-{known.protocol.lower()}"
     return {
-        "name": known.name or (f"p{known.number}" if many else None),
+        "name": known.name or (made if many else None),
         "port": known.number,
         "targetPort": known.number,
         "protocol": known.protocol,
@@ -269,7 +308,7 @@ def _workload(place: Place, value: Workload, name: str, own_name: str, template:
             "type": value.strategy,
             "rollingUpdate": rolling if value.strategy == "RollingUpdate" else None,
         }
-    body = merge({"spec": compact(spec)}, _overlay_of_workload(place, value))
+    body = merge({"spec": compact(spec)}, _without_template(value.overlay))
     body["spec"]["template"] = template  # the overlay's share of the template is in it already
     annotations = {labels.IMMUTABLE: _immutable(body)} if isinstance(value, StatefulSet) else None
     return place.desired(kind, name, Role.WORKLOAD, body, extra_annotations=annotations)
@@ -294,19 +333,17 @@ def _immutable(body: Mapping[str, Any]) -> str:
     return digest({key: body["spec"].get(key) for key in IMMUTABLE_OF_STATEFUL_SET}, 16)
 
 
-def _facets(value: Workload, workload: Desired, objects: list[Desired], settings_hash: str) -> Facets:
+def _facets(workload: Desired, objects: list[Desired], settings_hash: str) -> Facets:
     spec = dict(workload.body["spec"])
     replicas = spec.pop("replicas", None)
     spec.pop("template")
-    strategy = (
-        value.strategy if isinstance(value, Deployment) else value.update if isinstance(value, StatefulSet) else ""
-    )
+    strategy = (spec.get("strategy") or spec.get("updateStrategy") or {}).get("type", "RollingUpdate")
     others = tuple(
         sorted(
             (f"{item.kind}/{item.name}", item.digest) for item in objects if item.role not in (Role.SLICE, Role.LIVE)
         )
     )
-    live = digest([item.body.get("data") or item.body.get("binaryData") for item in objects if item.role is Role.LIVE])
+    live = digest([[item.body.get("data"), item.body.get("binaryData")] for item in objects if item.role is Role.LIVE])
     metadata = {
         key: item for key, item in workload.body["metadata"].items() if key in ("labels", "annotations", "name")
     }
@@ -316,12 +353,10 @@ def _facets(value: Workload, workload: Desired, objects: list[Desired], settings
     )  # fmt: skip
 
 
-def _extra(place: Place, index: int, body: Mapping[str, Any]) -> Desired:
-    where = f"extra[{index}]"
-    api_version, kind_name = body.get("apiVersion"), body.get("kind")
-    name = body.get("metadata", {}).get("name")
-    if not (isinstance(api_version, str) and isinstance(kind_name, str) and isinstance(name, str) and name):
-        raise place.fail(where, "needs apiVersion, kind and metadata.name")
+def _extra(place: Place, where: str, given: Mapping[str, Any]) -> Desired:
+    body = json_value(place.fail, where, given)
+    check_extra(place.fail, where, body)
+    api_version, kind_name, name = body["apiVersion"], body["kind"], body["metadata"]["name"]
     kind = next(
         (item for item in place.app.makes if (item.api_version, item.kind) == (api_version, kind_name)),
         kinds.known(api_version, kind_name),
@@ -339,60 +374,11 @@ def _extra(place: Place, index: int, body: Mapping[str, Any]) -> Desired:
             f"{where}.metadata.namespace",
             f"found {body['metadata']['namespace']!r}: objects stay in the resource's namespace",
         )
-    return place.desired(kind, name, Role.OBJECT, copy.deepcopy(dict(body)))
+    return place.desired(kind, name, Role.OBJECT, body)
 
 
-def _check(place: Place, value: Workload) -> None:
-    """Refuse what cannot work before anything is built."""
-    if isinstance(value, Deployment) and value.strategy == "RollingUpdate":
-        for container in value.containers:
-            for path, volume in container.volumes.items():
-                if isinstance(volume, ExistingClaim) and volume.access in ("ReadWriteOnce", "ReadWriteOncePod"):
-                    raise place.fail(
-                        f"volumes[{path!r}]",
-                        f"a {volume.access} claim cannot be held by old and new pods at once",
-                        'use strategy="Recreate" or a StatefulSet with claims',
-                    )
-    for index, ingress in enumerate(value.ingress):
-        ports = [
-            port if isinstance(port, int) else port.number
-            for service in (*value.services, Service(ports=value.service or (1,)))
-            for port in service.ports
-        ]
-        if ingress.port not in ports:
-            raise place.fail(
-                f"ingress[{index}].port",
-                f"{ingress.port} is no port of the component's Service",
-                "ask for it with service=[…]",
-            )
-    labels_given = {**value.labels, **value.annotations}
-    for key in labels_given:
-        if labels.PREFIX in key or key in (labels.MANAGED_BY, labels.INSTANCE, labels.COMPONENT):
-            raise place.fail(f"labels[{key!r}]", "belongs to Hanei")
-    _check_overlay(place, value.overlay)
-
-
-def _check_overlay(place: Place, overlay: Mapping[str, Any]) -> None:
-    metadata, spec = overlay.get("metadata", {}), overlay.get("spec", {})
-    for field in ("name", "namespace", "ownerReferences", "uid", "generateName"):
-        if field in metadata:
-            raise place.fail(f"overlay.metadata.{field}", "may not be overlaid")
-    if "selector" in spec:
-        raise place.fail("overlay.spec.selector", "may not be overlaid: it is frozen for the life of the workload")
-    template = spec.get("template", {}).get("metadata", {}) if isinstance(spec.get("template", {}), Mapping) else {}
-    for place_name, mapping in (("metadata", metadata), ("spec.template.metadata", template)):
-        for what in ("labels", "annotations"):
-            for key in mapping.get(what, {}):
-                if key.startswith(labels.PREFIX):
-                    raise place.fail(f"overlay.{place_name}.{what}[{key!r}]", "belongs to Hanei")
-
-
-def _overlay_of_template(place: Place, value: Workload) -> dict[str, Any]:
-    return copy.deepcopy(dict(value.overlay.get("spec", {}).get("template", {})))
-
-
-def _overlay_of_workload(place: Place, value: Workload) -> dict[str, Any]:
-    over = copy.deepcopy(dict(value.overlay))
+def _without_template(overlay: Mapping[str, Any]) -> dict[str, Any]:
+    over = dict(overlay)
     if "spec" in over:
-        over["spec"].pop("template", None)
+        over["spec"] = {key: item for key, item in over["spec"].items() if key != "template"}
     return over
