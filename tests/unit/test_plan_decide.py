@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autolock.app import app as autolock
-from hanei import App, Container, Deployment, Own, Settings, StatefulSet, setting
+from hanei import App, Container, Deployment, Own, Settings, StatefulSet, as_json, kinds, setting
 from hanei.crd.definition import spec_schema
 from hanei.crd.normalise import normalise
 from hanei.plan.causes import cause_text, who_changed
@@ -425,3 +425,45 @@ def test_rendering_gives_the_same_bytes_in_another_process() -> None:
     assert done.stdout.decode().strip() == digest(
         [[dict(item.body) for one in rendered(spec).components for item in one.objects] for spec in specs]
     )
+
+
+class Mapped(Settings):
+    """A map, and a choice of the workload's kind."""
+
+    labels: dict[str, str] = setting({})
+    other: str = setting("x")
+    kind: Literal["a", "b"] = setting("a")
+
+
+mapped = App(Mapped, group="a." * 25 + "example.com", version="v1", kind="Mapped", plural="mappeds")
+
+
+@mapped.component
+def thing(spec: Mapped, own: Own) -> Deployment | StatefulSet:
+    containers = (Container(image="nginx", env={"A": as_json(spec.labels), "B": spec.other}),)
+    return Deployment(containers=containers) if spec.kind == "a" else StatefulSet(containers=containers)
+
+
+def of_mapped(spec: Mapping[str, Any]) -> Rendered:
+    return render(mapped, mapped.parse(spec), own_of(mapped, "t", "default", UID))
+
+
+def test_a_key_of_a_map_may_hold_a_dot() -> None:
+    """It is one step of a path, and is named as a cause among several."""
+    old, new = {"labels": {"a.b": "1"}, "other": "x"}, {"labels": {"a.b": "2"}, "other": "y"}
+    assert set(attribute(old, new, of_mapped)["thing"]) == {"labels.a\\.b", "other"}
+    assert with_value(old, "labels.a\\.b", "2") == {"labels": {"a.b": "2"}, "other": "x"}
+
+
+def test_a_change_of_the_workloads_kind_replaces_it() -> None:
+    """More than a restart, and nothing that is refused."""
+    assert between(of_mapped({"kind": "a"})["thing"], of_mapped({"kind": "b"})["thing"]) == {Effect.REPLACE}
+
+
+def test_an_object_that_lost_its_owner_is_ours_also_where_the_apps_label_is_cut() -> None:
+    """Labels are compared with labels."""
+    own = own_of(mapped, "t", "default", UID)
+    orphan = ObservedObject(
+        kinds.DEPLOYMENT, "t-thing", "x", "1", applied="d", belongs=f"{labels.app_label(mapped.kind)}/t"
+    )
+    assert judge(own, orphan) == "ours"

@@ -8,6 +8,7 @@ and come out as raw JSON bytes: who needs a field decodes it. Nothing is retried
 from __future__ import annotations
 
 import contextlib
+import re
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlencode
@@ -37,6 +38,8 @@ JSON_PATCH = "application/json-patch+json"
 
 _LONGEST_LINE = 32 * 1024 * 1024
 """A watch line longer than this is no object of Kubernetes (etcd takes 1.5 MB): stop before memory is gone."""
+
+_NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 _VERBS = {APPLY_PATCH: "apply", MERGE_PATCH: "patch", JSON_PATCH: "patch"}
 
@@ -196,7 +199,7 @@ class Client:
             "PATCH",
             kind.path(namespace, name, subresource),
             params,
-            orjson.dumps(body),
+            _for_yaml(orjson.dumps(body)),
             APPLY_PATCH,
         )
 
@@ -331,6 +334,12 @@ def _target(path: str, params: Mapping[str, str]) -> str:
 
 def _selectors(labels: str, fields: str) -> dict[str, str]:
     return {key: value for key, value in (("labelSelector", labels), ("fieldSelector", fields)) if value}
+
+
+def _for_yaml(body: bytes) -> bytes:
+    """JSON that a YAML reader takes byte for byte: the server reads the body of an apply as YAML, which folds some line
+    separators into spaces and refuses control characters, unless they are written as escapes."""
+    return _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found.group()):04x}", body.decode()).encode()
 
 
 def _dry(dry_run: bool) -> dict[str, str]:

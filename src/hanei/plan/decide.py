@@ -292,7 +292,7 @@ def judge(own: Own, present: ObservedObject) -> str:
     if (
         not present.owner
         and present.applied
-        and present.belongs == f"{own.plural}.{own.group}/{names.subdomain(own.name)}"
+        and present.belongs == f"{names.subdomain(f'{own.plural}.{own.group}')}/{names.subdomain(own.name)}"
     ):
         return "ours"  # we made it, and somebody took the owner away (or the resource was deleted without its objects)
     if present.adopt_by == f"{own.kind}/{own.name}":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ from hanei.plan.model import RANK, Effect, strongest
 from hanei.render.model import Facets, Rendered, RenderedComponent
 
 _ABSENT = object()
+_STEP = re.compile(r"(?<!\\)\.")
+"""Where a path is divided: at a dot that is not part of a key."""
 RenderSpec = Callable[[Mapping[str, Any]], Rendered]
 """Renders a `spec` of JSON values; raises `SettingsInvalid`."""
 
@@ -25,6 +28,8 @@ def between(old: RenderedComponent, new: RenderedComponent) -> frozenset[Effect]
         if old.facets is new.facets:
             return frozenset()
         return frozenset({Effect.REMOVE if new.facets is None else Effect.CREATE})
+    if old.workload is not None and new.workload is not None and old.workload.kind != new.workload.kind:
+        return frozenset({Effect.REPLACE})
     return frozenset(_between(old.facets, new.facets))
 
 
@@ -45,7 +50,8 @@ def leaves_of(spec: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """(dotted path, value) of every leaf; a list is one leaf, an empty map too."""
     if isinstance(spec, Mapping) and spec:
         for key, item in spec.items():
-            yield from leaves_of(item, f"{path}.{key}" if path else str(key))
+            name = str(key).replace("\\", "\\\\").replace(".", "\\.")  # a key of a map may hold a dot
+            yield from leaves_of(item, f"{path}.{name}" if path else name)
     elif path:
         yield path, spec
 
@@ -63,7 +69,8 @@ def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[A
 
 def with_value(spec: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
     """`spec` with one leaf set, or taken away where the value is None."""
-    head, _, rest = path.partition(".")
+    first, *others = _STEP.split(path, maxsplit=1)
+    head, rest = first.replace("\\.", ".").replace("\\\\", "\\"), "".join(others)
     result = dict(spec)
     if rest:
         inner = result.get(head)
