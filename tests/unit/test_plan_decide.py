@@ -435,7 +435,7 @@ class Mapped(Settings):
     kind: Literal["a", "b"] = setting("a")
 
 
-mapped = App(Mapped, group="a." * 25 + "example.com", version="v1", kind="Mapped", plural="mappeds")
+mapped = App(Mapped, group="a." * 25 + "example.com", version="v1", kind="Mapped", plural="mappings")
 
 
 @mapped.component
