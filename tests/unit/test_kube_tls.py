@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import gc
+import socket
 import ssl
 import tempfile
+import threading
+import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,11 +19,13 @@ from aiohttp import web
 from hanei import kinds
 from hanei.errors import ConfigError
 from hanei.kube import tls
-from hanei.kube.config import Login, Tls
-from hanei.kube.errors import Disconnected
-from tests.unit.kube_wire import Authority, Pem, wire
+from hanei.kube.client import Client
+from hanei.kube.config import Connection, Login, Tls
+from hanei.kube.errors import Disconnected, KubeError
+from tests.unit.kube_wire import QUICK, Authority, Pem, wire
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -120,3 +129,45 @@ def test_material_that_cannot_be_used_is_named() -> None:
         tls.context(Tls(ca=b"nothing"), None)
     with pytest.raises(ConfigError, match="cannot be used"):
         tls.context(Tls(ca=ours.pem), (ours.issue("a").certificate, ours.issue("b").key))
+
+
+@contextlib.contextmanager
+def _mute(context: ssl.SSLContext | None) -> Iterator[str]:
+    """A server that hangs: after the TLS handshake, or before it where there is no context. Yields its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, contextlib.ExitStack() as taken:
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection = taken.enter_context(listening.accept()[0])
+                    if context:
+                        taken.enter_context(context.wrap_socket(connection, server_side=True))
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        try:
+            yield f"https://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@pytest.mark.parametrize("shakes_hands", [True, False])
+def test_no_connection_outlives_its_client_although_the_server_hangs(tmp_path: Path, *, shakes_hands: bool) -> None:
+    """TLS says goodbye before it closes, and a server that hangs never answers that: a closed client does not wait."""
+    ours = Authority()
+    settings = replace(QUICK, request_timeout=0.2, connect_timeout=0.2)
+
+    async def main(server: str) -> None:
+        async with Client(Connection(server, source="test", tls=Tls(ca=ours.pem)), settings) as client:
+            with pytest.raises(KubeError):
+                await client.get(kinds.POD, "ns", "web")
+            cut = asyncio.create_task(client.get(kinds.POD, "ns", "web"))
+            await asyncio.sleep(0.05)
+            cut.cancel()
+
+    with _mute(_server(tmp_path, ours) if shakes_hands else None) as server, warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        asyncio.run(main(server))
+        gc.collect()
+    assert [str(warning.message) for warning in said] == []

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import io
 import socket
+import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -34,6 +35,9 @@ _KEEPALIVE = 60.0
 """Idle seconds before a connection is given up; the API server does so after 90, and should not be the first."""
 
 _LARGE = 512 * 1024
+
+_LAST_TURNS = 50
+"""How often the loop turns, 10 ms apart, for connections that are being torn down."""
 
 _PROBES = 3
 """Unanswered TCP probes after which a connection is dead."""
@@ -61,6 +65,7 @@ class Transport:
         self._user_agent = user_agent
         self._credentials = Credentials(connection.credentials, settings)
         self._tls: tuple[tls.Pair | None, ssl.SSLContext] | None = None
+        self._sockets = weakref.WeakSet[socket.socket]()
 
     async def __aenter__(self) -> Self:
         # Watches hold a connection each for minutes: of their own, so that they never keep a request waiting.
@@ -73,6 +78,21 @@ class Transport:
     ) -> None:
         await self._requests.close()
         await self._streams.close()
+        await self._hang_up()
+
+    async def _hang_up(self) -> None:
+        """End the connections that still wait for the server's TLS goodbye, which a server that hangs never says.
+
+        aiohttp no longer knows them (they were given back when their request failed), and asyncio would leave them to
+        the collector. Shut down from below, each sees the end of its stream and closes itself.
+        """
+        for made in self._sockets:
+            with contextlib.suppress(OSError):
+                made.shutdown(socket.SHUT_RDWR)
+        for _ in range(_LAST_TURNS):
+            if all(made.fileno() == -1 for made in self._sockets):
+                return
+            await asyncio.sleep(0.01)
 
     async def send(self, call: Call, limit: float) -> bytes:
         """The body of a successful answer. `limit` bounds everything, in seconds."""
@@ -152,6 +172,7 @@ class Transport:
         """A socket that notices a dead network in idle + probes seconds, although nothing is being sent."""
         family, kind, protocol, _, _ = address
         made = socket.socket(family, kind, protocol)
+        self._sockets.add(made)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         idle = self._settings.keepalive_idle
         options = {"TCP_KEEPIDLE": idle, "TCP_KEEPINTVL": max(1, idle // _PROBES), "TCP_KEEPCNT": _PROBES}
