@@ -166,7 +166,10 @@ def test_no_connection_outlives_its_client_although_the_server_hangs(tmp_path: P
             await asyncio.sleep(0.05)
             cut.cancel()
 
-    with _mute(_server(tmp_path, ours) if shakes_hands else None) as server, warnings.catch_warnings(record=True) as said:
+    with (
+        _mute(_server(tmp_path, ours) if shakes_hands else None) as server,
+        warnings.catch_warnings(record=True) as said,
+    ):
         warnings.simplefilter("always")
         asyncio.run(main(server))
         gc.collect()
