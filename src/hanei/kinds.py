@@ -11,6 +11,12 @@ from urllib.parse import quote
 
 from hanei.errors import WrongUse
 
+FIELD_MANAGER = "hanei"
+"""Under which the API server tracks what Hanei wrote."""
+
+BEFORE_FIRST_APPLY = "before-first-apply"
+"""Under which it tracks everything that an object had when the first apply came and nothing was tracked."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Kind:

@@ -10,6 +10,7 @@ import asyncio
 import json
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -144,11 +145,11 @@ def alternatives(value: Any) -> list[Any]:
     return [*fixed.get(value, ()), f"{value}x", f"{value}-x", "x"]
 
 
-async def change(client: Client, write: tuple[Kind, str, str], operation: dict[str, Any]) -> bool:
+async def change(client: Client, write: tuple[Kind, str, str], patch: list[dict[str, Any]]) -> bool:
     """One JSON patch by another manager; whether the server took it and something changed."""
     kind, namespace, name = write
     before = json.loads(await client.get(kind, namespace, name))["metadata"]["resourceVersion"]
-    body = json.dumps([operation]).encode()
+    body = json.dumps(patch).encode()
     try:
         answer = await client.request(
             "PATCH",
@@ -166,15 +167,17 @@ async def change(client: Client, write: tuple[Kind, str, str], operation: dict[s
 async def test_each_leaf_changed_or_removed_is_mended_with_one_write(
     cluster: Cluster, world: w.World, kind_name: str, suffix: str
 ) -> None:
-    """Every leaf of every kind that we apply. Leaves that the server lets nobody change are counted apart, and so are
-    the names of list items: who renames one leaves an item of his own beside ours."""
+    """Every leaf of every kind that we apply, the names of list items too; leaves that the server lets nobody change
+    are counted apart."""
     async with hand(cluster, world, w.autolock, "drift") as mine:
         wanted = await one_object(mine, kind_name, suffix)
         place = (wanted.kind, world.namespace, wanted.name)
         live = json.loads(await mine.client.get(*place))
         pairs = list(leaves(dict(wanted.body), live))
         results = {
-            pointer: await mended(mine, place, pointer, value, pairs) for pointer, value in pairs if not is_key(pointer)
+            pointer: await mended(mine, place, pointer, value, pairs)
+            for pointer, value in pairs
+            if pointer != "/metadata/ownerReferences/0/uid"  # another owner's uid: the collector takes the object
         }
         assert sum(results.values()) >= 3, f"hardly a leaf of {kind_name} could be changed"
         assert [pointer for pointer, done in results.items() if not done and not immutable(kind_name, pointer)] == []
@@ -185,21 +188,24 @@ async def mended(
 ) -> bool:
     """Change the leaf in every way that the server takes; each is found and mended by one write. False: it takes none."""
     taken = False
-    for operation in operations(pointer, value):
-        if taken and operation["op"] == "replace":
+    before = json.loads(await mine.client.get(*place))
+    for patch in operations(pointer, value, pairs):
+        if taken and patch[0]["op"] == "replace":
             continue  # one other value is enough
-        if not await change(mine.client, place, operation):
+        if not await change(mine.client, place, patch):
             continue
         taken = True
         if seen(pairs, json.loads(await mine.client.get(*place))):
-            assert (await mine.plan()).empty, (pointer, operation)
+            assert (await mine.plan()).empty, (pointer, patch)
             continue  # the server put the same value back by itself: a default
         plan = await mine.plan()
-        assert [(write.kind, write.name) for write in plan.writes] == [(place[0], place[2])], (pointer, operation, plan)
+        assert [(write.kind, write.name) for write in plan.writes] == [(place[0], place[2])], (pointer, patch, plan)
         await mine.carry_out(plan)
-        assert (await mine.plan()).empty, (pointer, operation)
+        assert (await mine.plan()).empty, (pointer, patch)
         after = json.loads(await mine.client.get(*place))
-        assert seen(pairs, after), (pointer, operation)
+        assert seen(pairs, after), (pointer, patch)
+        assert after.get("spec") == before.get("spec"), (pointer, patch)
+        assert shadows(after) == [], (pointer, patch)
     return taken
 
 
@@ -218,10 +224,14 @@ def resolved(node: Any, pointer: str) -> Any:
     return node
 
 
-def is_key(pointer: str) -> bool:
-    """Whether a leaf is what tells a list item from the others (an item's own name, port, path or uid)."""
-    parts = pointer.split("/")
-    return parts[-2].isdigit() and parts[-1] in ("name", "mountPath", "containerPort", "port", "protocol", "uid")
+def shadows(live: Any) -> list[str]:
+    """Managers that own what is ours, and would keep it when we give it up."""
+    entries = live["metadata"]["managedFields"]
+    return [
+        entry["manager"]
+        for entry in entries
+        if entry["operation"] == "Update" and entry["manager"] in ("hanei", "before-first-apply")
+    ]
 
 
 async def one_object(mine: Hand, kind_name: str, suffix: str) -> Any:
@@ -233,15 +243,19 @@ async def one_object(mine: Hand, kind_name: str, suffix: str) -> Any:
     )
 
 
-def operations(pointer: str, value: Any) -> list[dict[str, Any]]:
-    if pointer == "/spec/strategy/type":  # the server wants its parameters gone with it
-        return [{"op": "replace", "path": "/spec/strategy", "value": {"type": "Recreate"}}]
+def operations(pointer: str, value: Any, pairs: list[tuple[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Ways to change or remove a leaf, with what the server wants to be changed with it."""
+    if pointer == "/spec/strategy/type":  # its parameters go with it
+        return [[{"op": "replace", "path": "/spec/strategy", "value": {"type": "Recreate"}}]]
     if pointer == "/subjects/0/kind":
         user = {"kind": "User", "name": "rival", "apiGroup": "rbac.authorization.k8s.io"}
-        return [{"op": "replace", "path": "/subjects/0", "value": user}]
+        return [[{"op": "replace", "path": "/subjects/0", "value": user}]]
+    if fnmatch(pointer, "/spec/template/spec/volumes/*/name"):  # those who mount it follow
+        mounts = [path for path, name in pairs if fnmatch(path, "*/volumeMounts/*/name") and name == value]
+        return [[{"op": "replace", "path": path, "value": "rival"} for path in (pointer, *mounts)]]
     return [
-        *({"op": "replace", "path": pointer, "value": item} for item in alternatives(value)),
-        {"op": "remove", "path": pointer},
+        *([{"op": "replace", "path": pointer, "value": item}] for item in alternatives(value)),
+        [{"op": "remove", "path": pointer}],
     ]
 
 
@@ -253,6 +267,8 @@ def immutable(kind: str, pointer: str) -> bool:
         "RoleBinding": ("/roleRef",),
         "ConfigMap": ("/data", "/immutable"),
     }  # fmt: skip
+    if fnmatch(pointer, "*/volumeMounts/*/name"):
+        return True  # alone; it is changed with its volume's name
     return pointer.startswith((*fixed.get(kind, ()), "/metadata/ownerReferences"))
 
 
@@ -308,6 +324,56 @@ async def test_entries_that_vanish_heal_with_one_write_per_object(cluster: Clust
         for item in plan.wanted.values():
             found = json.loads(await mine.client.get(item.kind, world.namespace, item.name))
             assert found["metadata"].get("generation") == before[item.ref], item.ref
+            assert shadows(found) == [], item.ref
+
+
+async def test_what_a_setting_takes_away_goes_after_a_restored_backup_too(cluster: Cluster, world: w.World) -> None:
+    """The first apply to an object without entries makes one for all that it has, which would keep it for ever. Once
+    made by our apply, once found: another manager's apply came before us."""
+    w.install(cluster, dropping)
+    async with hand(cluster, world, dropping, "dropping", {"names": ["A", "B", "C"]}) as mine:
+        (wanted,) = [item for item in (await mine.plan()).wanted.values() if item.kind == kinds.DEPLOYMENT]
+        place = (wanted.kind, world.namespace, wanted.name)
+
+        async def names() -> list[str]:
+            pod = json.loads(await mine.client.get(*place))["spec"]["template"]["spec"]
+            return [item["name"] for item in pod["containers"][0]["env"]]
+
+        await mine.client.merge_patch(*place, {"metadata": {"managedFields": [{}]}})
+        await mine.settle()
+        mine.spec = {"names": ["A", "C"]}
+        await mine.settle()
+        assert await names() == ["A", "C"]
+        await mine.client.merge_patch(*place, {"metadata": {"managedFields": [{}]}})
+        note = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"annotations": {"rival": "was here"}}}
+        raw = await mine.client.apply(*place, note, force=True, field_manager="rival")
+        assert shadows(json.loads(raw)) == ["before-first-apply"]
+        await mine.settle()
+        mine.spec = {"names": ["C"]}
+        await mine.settle()
+        assert await names() == ["C"]
+
+
+class Dropping(Settings):
+    """A list of which each value is an environment variable."""
+
+    names: list[str]
+
+
+dropping = App(
+    Dropping,
+    group="dropping.hanei.test",
+    version="v1",
+    kind="Dropping",
+    plural="droppings",
+    sample={"names": ["A", "B"]},
+)
+
+
+@dropping.component
+def worker(spec: Dropping, own: Own) -> Deployment:
+    """Reads the names as variables."""
+    return Deployment(containers=[Container(image="busybox", env=dict.fromkeys(spec.names, "1"))])
 
 
 class Rewritten(Settings):

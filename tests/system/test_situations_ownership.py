@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -50,6 +50,12 @@ def test_s45_a_foreign_object_of_a_wanted_name_is_never_touched(world: w.World, 
     world.ready(shop, "s")
     adopted = world.get(kinds.SERVICE, "s-web")
     assert adopted["metadata"]["ownerReferences"][0]["name"] == "s"
+    w.wait_for("one entry of ours", lambda: written_by_us(world.get(kinds.SERVICE, "s-web")) == ["Apply"])
+
+
+def written_by_us(found: dict[str, Any]) -> list[str]:
+    """The operations of our entries: what an `Update` owns too would stay when we give it up."""
+    return [entry["operation"] for entry in found["metadata"]["managedFields"] if entry["manager"] == "hanei"]
 
 
 def test_s46_two_resources_that_want_one_name_do_not_fight(world: w.World, keeper: w.Operator) -> None:

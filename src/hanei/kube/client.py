@@ -17,6 +17,7 @@ import msgspec
 import orjson
 
 from hanei.errors import WrongUse
+from hanei.kinds import FIELD_MANAGER
 from hanei.kube.errors import Disconnected, Status, from_status
 from hanei.kube.transport import Call, Transport
 from hanei.observe.metrics import Metrics
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from hanei.kube.config import Connection
 
 USER_AGENT = f"hanei/{version('hanei')}"
-FIELD_MANAGER = "hanei"
 
 APPLY_PATCH = "application/apply-patch+yaml"
 MERGE_PATCH = "application/merge-patch+json"

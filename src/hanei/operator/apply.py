@@ -13,12 +13,15 @@ import contextlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import orjson
+
 from hanei.errors import LeaderLost, Retryable
 from hanei.kube.errors import Conflict, Forbidden, Invalid, KubeError, NamespaceTerminating, NotFound
 from hanei.observe.logs import get_logger
 from hanei.operator import project
 from hanei.plan.decide import adoption, judge, taken
 from hanei.plan.model import Blocked, Plan, Verb, Write
+from hanei.plan.untangle import untangled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -172,9 +175,18 @@ class Writer:
     async def _change(self, write: Write) -> None:
         assert write.body is not None
         metadata = write.body["metadata"]
+        if write.untangle:
+            await self._untangle(write, metadata["namespace"])
         body = {**write.body, "metadata": {**metadata, "uid": write.uid}}
         raw = await self._client.apply(write.kind, metadata["namespace"], write.name, body, force=True)
         self._caches.wrote(write.kind, raw)
+
+    async def _untangle(self, write: Write, namespace: str) -> None:
+        """Before an apply: put the object's managedFields in order, if they still are not."""
+        assert write.body is not None
+        live = orjson.loads(await self._client.get(write.kind, namespace, write.name))
+        if patch := untangled(write.body, live):
+            await self._client.json_patch(write.kind, namespace, write.name, patch)
 
     async def _delete(self, write: Write, own: Own) -> None:
         with contextlib.suppress(NotFound):  # what should be gone is gone

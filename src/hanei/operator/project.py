@@ -14,6 +14,7 @@ import orjson
 from hanei import kinds
 from hanei.kinds import Kind
 from hanei.plan.observed import ObservedObject, ObservedPod, Record, WorkloadStatus
+from hanei.plan.ownership import is_shadow
 from hanei.render import labels
 from hanei.runtime.keep import keep
 
@@ -70,6 +71,10 @@ def own_entry(meta: ObjectMeta) -> dict[str, Any] | None:
     return None
 
 
+def _shadowed(meta: ObjectMeta) -> bool:
+    return any(is_shadow(entry.manager, entry.operation, entry.subresource) for entry in meta.managedFields)
+
+
 def observed_object(item: Cached) -> ObservedObject:
     """The facts about one object that carries our labels."""
     meta, notes = item.meta, item.meta.annotations
@@ -78,7 +83,7 @@ def observed_object(item: Cached) -> ObservedObject:
     return ObservedObject(
         kind=item.kind, name=meta.name, uid=meta.uid, resource_version=meta.resourceVersion, generation=meta.generation,
         component=meta.labels.get(labels.COMPONENT, ""), role=meta.labels.get(labels.ROLE, ""),
-        applied=notes.get(labels.APPLIED, ""), immutable=notes.get(labels.IMMUTABLE, ""), fields=own_entry(meta),
+        applied=notes.get(labels.APPLIED, ""), immutable=notes.get(labels.IMMUTABLE, ""), fields=own_entry(meta), shadowed=_shadowed(meta),
         owner_uid=owner.uid if owner else "", owner=f"{owner.kind}/{owner.name}" if owner else "",
         adopt_by=notes.get(labels.ADOPT_BY, ""), belongs=f"{meta.labels.get(labels.APP, '')}/{meta.labels.get(labels.INSTANCE, '')}",
         deleting=meta.deletionTimestamp is not None, **workload,

@@ -7,13 +7,13 @@ Called by the reconcile and by `hanei plan`, with the same input types; it reads
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hanei.app import names
 from hanei.plan.causes import cause_text, who_changed
 from hanei.plan.effects import OF_TEMPLATE, RenderSpec, attribute, changed
 from hanei.plan.model import RANK, Action, Blocked, Effect, Plan, Verb, Write
-from hanei.plan.ownership import uncovered
+from hanei.plan.ownership import lost_items, uncovered
 from hanei.plan.prune import removals
 from hanei.render import labels
 from hanei.render.canon import digest
@@ -157,13 +157,12 @@ def _workload(
         present.causes[0] if same and present.causes else _new_cause(question, causes, differences, reason),
         keep_replicas=not scaled,
     )
-    drift = uncovered(present.fields, final.body)
-    if present.applied == final.digest and not drift:
+    found = _difference(final, present, reason)
+    if found is None:
         return
-    drifted = present.applied == final.digest
-    draft.writes.append(_change(final, present, drift if drifted else ()))
-    why = _drift_text(drift) if drifted else reason
-    in_template = any(path.startswith("spec.template") for path in drift)
+    draft.writes.append(found.write)
+    why = found.why
+    in_template = any(path.startswith("spec.template") for path in found.drift)
     if not same or in_template:
         draft.add(OF_TEMPLATE[component.facets.strategy] if component.facets else Effect.RESTART, why)
     wanted = final.body["spec"].get("replicas")
@@ -201,12 +200,9 @@ def _carrier(
         if workload is not None and workload.template_hash == component.hash:
             draft.add(Effect.OBJECT, f"{desired.kind} {desired.name} is missing")
         return
-    drift = uncovered(present.fields, _with_digest(desired).body)
-    if present.applied == desired.digest and not drift:
-        return
-    drifted = present.applied == desired.digest
-    draft.writes.append(_change(_with_digest(desired), present, drift if drifted else ()))
-    draft.add(Effect.LIVE if desired.role is Role.LIVE else Effect.OBJECT, _drift_text(drift) if drifted else SETTINGS)
+    if found := _difference(_with_digest(desired), present, SETTINGS):
+        draft.writes.append(found.write)
+        draft.add(Effect.LIVE if desired.role is Role.LIVE else Effect.OBJECT, found.why)
 
 
 def _object(question: Question, desired: Desired, present: ObservedObject | None, draft: _Draft) -> None:
@@ -220,12 +216,9 @@ def _object(question: Question, desired: Desired, present: ObservedObject | None
             else f"{desired.kind} {desired.name} is missing",
         )
         return
-    drift = uncovered(present.fields, final.body)
-    if present.applied == final.digest and not drift:
-        return
-    drifted = present.applied == final.digest
-    draft.writes.append(_change(final, present, drift if drifted else ()))
-    draft.add(Effect.OBJECT, _drift_text(drift) if drifted else SETTINGS)
+    if found := _difference(final, present, SETTINGS):
+        draft.writes.append(found.write)
+        draft.add(Effect.OBJECT, found.why)
 
 
 def _reason(
@@ -364,18 +357,31 @@ def _create(desired: Desired) -> Write:
     return Write(Verb.CREATE, desired.kind, desired.name, desired.component, desired.body, reason="create")
 
 
-def _change(desired: Desired, present: ObservedObject, drift: Iterable[str]) -> Write:
-    return Write(
+class _Difference(NamedTuple):
+    write: Write
+    why: str
+    drift: list[str]
+
+
+def _difference(final: Desired, present: ObservedObject, reason: str) -> _Difference | None:
+    """The write that an object needs and why: `reason` where our side changed, else what others did. None: no write."""
+    drift = uncovered(present.fields, final.body)
+    ours = present.applied != final.digest
+    if not ours and not drift and not present.shadowed:
+        return None
+    write = Write(
         Verb.CHANGE,
-        desired.kind,
-        desired.name,
-        desired.component,
-        desired.body,
+        final.kind,
+        final.name,
+        final.component,
+        final.body,
         present.uid,
         present.resource_version,
         "change",
-        tuple(drift),
+        () if ours else tuple(drift),
+        untangle=present.shadowed or present.fields is None or lost_items(drift),
     )
+    return _Difference(write, reason if ours else _drift_text(drift), drift)
 
 
 def _owns_replicas(present: ObservedObject) -> bool:
@@ -384,5 +390,7 @@ def _owns_replicas(present: ObservedObject) -> bool:
 
 def _drift_text(paths: Iterable[str]) -> str:
     listed = list(paths)
+    if not listed:
+        return "another manager's entry also owns what is ours"
     shown = ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
     return f"somebody else changed {shown}"

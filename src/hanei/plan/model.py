@@ -81,6 +81,8 @@ class Write:
     reason: str = ""
     drift: tuple[str, ...] = ()
     """Paths of ours that somebody else changed or removed."""
+    untangle: bool = False
+    """Whether the live object must be put in order before the apply: an entry that shadows ours, a renamed list item."""
 
 
 @dataclass(frozen=True, slots=True)

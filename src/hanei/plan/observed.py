@@ -60,6 +60,8 @@ class ObservedObject:
     causes: tuple[str, ...] = ()
     """The cause as the pod template and as the workload itself carry it; they differ only if somebody changed one."""
     status: WorkloadStatus = field(default_factory=WorkloadStatus)
+    shadowed: bool = False
+    """Whether another entry owns our fields beside ours, see `hanei.plan.ownership`."""
 
     @property
     def ref(self) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hanei.kube.client import FIELD_MANAGER
+from hanei.kinds import BEFORE_FIRST_APPLY, FIELD_MANAGER
 from hanei.runtime.store import Cached, ObjectMeta
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Transform = Callable[[bytes], Cached]
 
-OURS = frozenset({FIELD_MANAGER})
+OURS = frozenset({FIELD_MANAGER, BEFORE_FIRST_APPLY})
 
 
 class _Object(msgspec.Struct):
