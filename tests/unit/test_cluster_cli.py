@@ -85,8 +85,8 @@ def test_kubeconfig_prints_the_path_alone(monkeypatch: pytest.MonkeyPatch) -> No
 def test_up_tells_what_it_does_and_how_to_use_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """On stderr, so that stdout stays free; without a terminal, part progress is sparse."""
 
-    def up(name: str, *, node: str, progress: cluster.Progress) -> Cluster:
-        assert (name, node) == ("dev", "none")
+    def up(name: str, *, node: str, kubeconfig: str | None, context: str | None, progress: cluster.Progress) -> Cluster:
+        assert (name, node, kubeconfig, context) == ("dev", "none", None, None)
         progress.note("starting")
         for done in range(1000):
             progress.part("building", done, 1000)

@@ -209,8 +209,8 @@ def test_folders_follow_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     ("text", "message"),
     [
         (None, "cannot be read"),
-        ("{}", "not a kubeconfig with a current context"),
-        ("\tx: [", "not a kubeconfig with a current context"),
+        ("{}", "is not a kubeconfig: it has no list of contexts"),
+        ("a: 1\n\tx: [", "is not YAML: line 2: found character"),
     ],
 )
 def test_an_unusable_kubeconfig_of_an_existing_cluster_is_named(tmp_path: Path, text: str | None, message: str) -> None:

@@ -37,7 +37,8 @@ def command() -> None:
     etcd, API server, controllers and scheduler are the real ones. Nodes are simulated: pods become Ready, but nothing
     runs in them.
 
-    An existing cluster (kind, k3s, any other) is used instead where HANEI_KUBECONFIG names its kubeconfig.
+    An existing cluster (kind, k3s, any other) gets a name here by `up --kubeconfig`. Where HANEI_KUBECONFIG is set, it is
+    used for every name instead.
     """
 
 
@@ -46,11 +47,11 @@ def command() -> None:
 @click.option(
     "--node",
     type=click.Choice(["simulated", "real", "none"]),
-    default="simulated",
-    show_default=True,
-    help="What pods run on. `none` is etcd and API server only; `real` comes later.",
+    help="What pods run on: `simulated` unless given; `none` is etcd and API server only; `real` comes later.",
 )
-def up(name: str, node: str) -> None:
+@click.option("--kubeconfig", type=click.Path(), help="Use the existing cluster of this kubeconfig, under this NAME.")
+@click.option("--context", help="The kubeconfig's context to use; its current one unless given.")
+def up(name: str, node: str | None, kubeconfig: str | None, context: str | None) -> None:
     """Start the cluster NAME (`default`), or find it running; returns when it answers.
 
     The first time, its binaries are taken from KUBEBUILDER_ASSETS, downloaded, or built with Go (minutes, once).
@@ -58,7 +59,7 @@ def up(name: str, node: str) -> None:
     from hanei import cluster
 
     with _progress() as progress:
-        started = cluster.up(name, node=node, progress=progress)
+        started = cluster.up(name, node=node, kubeconfig=kubeconfig, context=context, progress=progress)
     click.echo(f"cluster {started.name} answers at {started.server}, node {started.node}", err=True)
     click.echo(f"use it with: export KUBECONFIG={started.kubeconfig}", err=True)
 
@@ -68,17 +69,19 @@ def up(name: str, node: str) -> None:
 @click.option("--all", "everything", is_flag=True, help="Every local cluster.")
 @click.option("--stale", is_flag=True, help="Only what is left of clusters whose programs are gone.")
 def down(name: str | None, everything: bool, stale: bool) -> None:
-    """Stop the cluster NAME (`default`) and remove its data. An existing cluster is never touched."""
+    """Stop the cluster NAME (`default`) and remove its data. An existing cluster is only forgotten, and runs on."""
     from hanei import cluster
 
     if sum((name is not None, everything, stale)) > 1:
         raise WrongUse("give a name, --all or --stale, only one of them")
+    states = {row.name: row.state for row in cluster.status()}
     if everything or stale:
-        names = [row.name for row in cluster.status() if everything or row.state is cluster.State.STALE]
+        names = [each for each, state in states.items() if everything or state is cluster.State.STALE]
     else:
         names = [name or "default"]
     for each in names:
-        click.echo(f"cluster {each} is {'stopped' if cluster.down(each) else 'not there'}", err=True)
+        done = "forgotten and runs on" if states.get(each) is cluster.State.REGISTERED else "stopped"
+        click.echo(f"cluster {each} is {done if cluster.down(each) else 'not there'}", err=True)
 
 
 @command.command()
@@ -86,7 +89,7 @@ def down(name: str | None, everything: bool, stale: bool) -> None:
     "-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True, help="Output format."
 )
 def status(output: str) -> None:
-    """List the local clusters of this machine's user."""
+    """List the clusters of this machine's user: local ones, and existing ones that have a name here."""
     from hanei import cluster
 
     rows = cluster.status()

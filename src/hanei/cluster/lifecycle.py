@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hanei.cluster import binaries, http, lock, places, processes, record, start, versions
+from hanei.cluster import binaries, existing, lock, places, processes, record, start, versions
 from hanei.cluster.commands import STOP_ORDER, Layout
 from hanei.cluster.model import Cluster, Node, State, Status
 from hanei.cluster.progress import Progress, Silent
@@ -27,22 +27,35 @@ _ATTEMPTS = 3
 def up(
     name: str = "default",
     *,
-    node: str = Node.SIMULATED,
+    node: str | None = None,
     kubeconfig: str | os.PathLike[str] | None = None,
+    context: str | None = None,
     progress: Progress | None = None,
 ) -> Cluster:
     """The running cluster `name`, started if need be; returns when it answers and its nodes are Ready.
 
-    With `kubeconfig`, or ``HANEI_KUBECONFIG`` in the environment, that existing cluster is used as it is, whatever
-    `name` and `node` say. Raises ClusterError, or WrongUse for a name or node that cannot be.
+    `node` is simulated unless given. With `kubeconfig` or `context` the cluster is an existing one, which then has this
+    `name` here until `down`; a `context` alone is looked up where kubectl would. ``HANEI_KUBECONFIG`` in the environment
+    names an existing cluster that is used as it is, whatever `name` and `node` say. Raises ClusterError, or WrongUse for
+    a name or node that cannot be.
     """
     progress = progress or Silent()
-    given = kubeconfig or os.environ.get("HANEI_KUBECONFIG")
-    if given:
-        return _existing(Path(given).expanduser().absolute())
-    kind = _kind(node)
     folder = places.cluster(name)
-    with lock.held(_lock(name), progress, waiting=f"cluster {name} is being started or stopped; waiting"):
+    waiting = f"cluster {name} is being started or stopped; waiting"
+    if kubeconfig or context:
+        if node is not None:
+            raise WrongUse("an existing cluster has the nodes that it has", hint="leave --node out")
+        source = Path(kubeconfig).expanduser().absolute() if kubeconfig else existing.default_kubeconfig()
+        with lock.held(_lock(name), progress, waiting=waiting):
+            if (running := _running(folder)) is not None:
+                _same_kind(running, Node.EXISTING)
+            elif folder.exists():
+                _remove(folder)
+            return existing.register(folder, source, context)
+    if (used := _used()) is not None:
+        return used
+    kind = _kind(node or Node.SIMULATED)
+    with lock.held(_lock(name), progress, waiting=waiting):
         if (running := _running(folder)) is not None:
             return _same_kind(running, kind)
         if folder.exists():
@@ -53,7 +66,7 @@ def up(
 
 
 def down(name: str = "default") -> bool:
-    """Stop a cluster and remove its folder; False if there was none. An existing cluster is not ours to stop."""
+    """Stop a cluster and remove its folder; False if there was none. An existing cluster is forgotten and runs on."""
     folder = places.cluster(name)
     with lock.held(_lock(name)):
         there = folder.exists()
@@ -64,8 +77,8 @@ def down(name: str = "default") -> bool:
 
 
 def find(name: str = "default") -> Cluster | None:
-    """The cluster `name` if it runs."""
-    return _running(places.cluster(name))
+    """The cluster `name` if it runs, or is an existing one; the one of ``HANEI_KUBECONFIG`` where that is set."""
+    return _used() or _running(places.cluster(name))
 
 
 def status() -> list[Status]:
@@ -89,21 +102,17 @@ def _kind(node: str) -> Node:
     if kind is Node.REAL:
         raise ClusterError(
             "a real node comes with issue C",
-            hint="until then use kind or k3s and set HANEI_KUBECONFIG to its kubeconfig",
+            hint="until then use kind or k3s: hanei cluster up --kubeconfig FILE",
         )
     if kind is Node.EXISTING:
         raise WrongUse(f"node {node!r} is not known", hint="use simulated, real or none")
     return kind
 
 
-def _existing(kubeconfig: Path) -> Cluster:
-    server = http.endpoint(kubeconfig).server
-    if not start.answers(kubeconfig):
-        raise ClusterError(
-            f"{kubeconfig}: {server} does not answer, or not as ready",
-            hint="is that cluster running, and is HANEI_KUBECONFIG meant?",
-        )
-    return Cluster(kubeconfig.stem, kubeconfig.parent, kubeconfig, server, audit_log=None, node=Node.EXISTING)
+def _used() -> Cluster | None:
+    """The existing cluster that the environment names."""
+    given = os.environ.get("HANEI_KUBECONFIG")
+    return existing.as_it_is(Path(given).expanduser().absolute()) if given else None
 
 
 def _start(folder: Path, node: Node, programs: Mapping[str, Path], progress: Progress) -> Cluster:
@@ -139,7 +148,8 @@ def _running(folder: Path) -> Cluster | None:
 def _status(folder: Path) -> Status:
     cluster = _running(folder)
     if cluster is not None:
-        return Status(folder.name, State.RUNNING, folder, cluster)
+        state = State.REGISTERED if cluster.node is Node.EXISTING else State.RUNNING
+        return Status(folder.name, state, folder, cluster)
     state = State.STARTING if lock.busy(_lock(folder.name)) else State.STALE
     return Status(folder.name, state, folder, None)
 

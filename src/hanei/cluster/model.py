@@ -30,6 +30,8 @@ class State(enum.StrEnum):
     RUNNING = "running"
     STARTING = "starting"
     """A process is bringing it up (or down) at this moment."""
+    REGISTERED = "registered"
+    """An existing cluster that has a name here; whether it answers is not asked."""
     STALE = "stale"
     """Its programs are gone, its folder is left, as after a reboot."""
 

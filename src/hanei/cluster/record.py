@@ -11,15 +11,24 @@ from hanei.cluster.model import Cluster, Node
 if TYPE_CHECKING:
     from pathlib import Path
 
+KUBECONFIG = "kubeconfig"
 _FILE = "cluster.json"
 
 
 def write(layout: Layout, node: Node, programs: list[str]) -> None:
     """Atomically, so that a reader sees all of it or nothing."""
-    content = {"node": str(node), "ports": layout.ports.all(), "programs": programs}
-    draft = layout.folder / f".{_FILE}"
+    _write(layout.folder, {"node": str(node), "ports": layout.ports.all(), "programs": programs})
+
+
+def write_existing(folder: Path, server: str) -> None:
+    """For a cluster of which we have the kubeconfig only."""
+    _write(folder, {"node": str(Node.EXISTING), "ports": [], "programs": [], "server": server})
+
+
+def _write(folder: Path, content: dict[str, Any]) -> None:
+    draft = folder / f".{_FILE}"
     draft.write_text(json.dumps(content) + "\n")
-    draft.replace(layout.folder / _FILE)
+    draft.replace(folder / _FILE)
 
 
 def read(folder: Path) -> tuple[Cluster, list[str]] | None:
@@ -27,6 +36,9 @@ def read(folder: Path) -> tuple[Cluster, list[str]] | None:
     content = _content(folder)
     if content is None:
         return None
+    if content["node"] == Node.EXISTING:
+        found = Cluster(folder.name, folder, folder / KUBECONFIG, content["server"], audit_log=None, node=Node.EXISTING)
+        return found, []
     layout = Layout(folder, Ports(*content["ports"]))
     cluster = Cluster(
         name=folder.name,

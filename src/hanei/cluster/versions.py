@@ -36,7 +36,7 @@ def architecture() -> str:
     if sys.platform != "linux" or found is None:
         raise ClusterError(
             f"a local cluster needs Linux on amd64 or arm64, this is {sys.platform} on {platform.machine()}",
-            hint="use an existing cluster (kind, k3s): set HANEI_KUBECONFIG to its kubeconfig",
+            hint="use an existing cluster (kind, k3s): hanei cluster up --kubeconfig FILE, or set HANEI_KUBECONFIG",
         )
     return found
 
