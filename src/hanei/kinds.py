@@ -93,6 +93,9 @@ CRON_JOB = Kind("batch", "v1", "CronJob", "cronjobs")
 LEASE = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 CRD = Kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 
+WORKLOADS = frozenset((DEPLOYMENT, STATEFUL_SET))
+"""What runs a component's pods."""
+
 BUILT_IN: tuple[Kind, ...] = (
     CONFIG_MAP, SECRET, SERVICE, SERVICE_ACCOUNT, POD, PVC, NAMESPACE, EVENT,
     DEPLOYMENT, STATEFUL_SET, DAEMON_SET, REPLICA_SET, CONTROLLER_REVISION,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
-from hanei import kinds
+from hanei import Kind, kinds
 from tests.apps.shop import app as shop
 from tests.system import world as w
 from tests.system.shopping import events, generation, quiet, revision
@@ -173,3 +174,61 @@ def test_change_cause_names_the_setting_and_who(world: w.World, keeper: w.Operat
     world.ready(shop, "s")
     cause = world.get(kinds.DEPLOYMENT, "s-web")["metadata"]["annotations"]["kubernetes.io/change-cause"]
     assert cause == 'greeting: "hello" → "hi" (a-person)'
+
+
+def test_a_value_that_admission_changes_is_reported_and_not_fought(world: w.World, keeper: w.Operator) -> None:
+    """A policy that puts another registry before each image: one event names the field, and nothing is written again."""
+    policy = Kind("admissionregistration.k8s.io", "v1", "MutatingAdmissionPolicy", "mutatingadmissionpolicies", False)
+    binding = Kind(policy.group, "v1", "MutatingAdmissionPolicyBinding", "mutatingadmissionpolicybindings", False)
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}}
+    rule = {
+        "apiGroups": ["apps"],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE", "UPDATE"],
+        "resources": ["deployments"],
+    }
+    patch = (
+        "[JSONPatch{op: 'replace', path: '/spec/template/spec/containers/0/image',"
+        " value: 'mirror.invalid/' + object.spec.template.spec.containers[0].image}]"
+    )
+    name = {"name": f"mirror-{world.namespace}"}
+    applied: list[tuple[Kind, dict[str, Any]]] = [
+        (policy, {"metadata": name, "spec": {
+            "matchConstraints": {"namespaceSelector": selector, "resourceRules": [rule]},
+            "matchConditions": [{"name": "once", "expression": "!object.spec.template.spec.containers[0].image.startsWith('mirror')"}],
+            "failurePolicy": "Fail", "reinvocationPolicy": "Never",
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}],
+        }}),
+        (binding, {"metadata": name, "spec": {"policyName": name["name"]}}),
+    ]  # fmt: skip
+    try:
+        for kind, body in applied:
+            status, found = world.cluster.request(
+                "POST", kind.path(None), {"apiVersion": kind.api_version, "kind": kind.kind, **body}
+            )
+            assert status == 201, found
+        w.wait_for("the policy to be in force", lambda: mutated(world))
+        world.resource(shop, "s", {})
+        told = w.wait_for("the event", lambda: events(world, "ChangedByAdmission"))
+        assert any("Deployment s-web" in one["note"] and "containers[web].image" in one["note"] for one in told)
+        w.wait_for("the write", lambda: world.get(kinds.DEPLOYMENT, "s-web")["spec"])
+        time.sleep(2)
+        assert quiet(world, 3) == []
+    finally:
+        for kind, _ in applied:
+            world.cluster.request("DELETE", kind.path(None, name["name"]))
+
+
+def mutated(world: w.World) -> bool:
+    """Whether a Deployment that somebody else makes comes back with another image (a dry run)."""
+    pod: dict[str, Any] = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    body: dict[str, Any] = {
+        "metadata": {"name": "probe"},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": pod},
+    }
+    status, found = world.cluster.request(
+        "POST",
+        f"{kinds.DEPLOYMENT.path(world.namespace)}?dryRun=All",
+        {"apiVersion": "apps/v1", "kind": "Deployment", **body},
+    )
+    return status == 201 and found["spec"]["template"]["spec"]["containers"][0]["image"].startswith("mirror")

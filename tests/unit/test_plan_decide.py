@@ -5,94 +5,41 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autolock.app import app as autolock
-from hanei import App, Container, Deployment, Own, Settings, StatefulSet, as_json, kinds, setting
-from hanei.crd.definition import spec_schema
-from hanei.crd.normalise import normalise
+from hanei import App, Container, Deployment, Own, Settings, StatefulSet, setting
 from hanei.plan.causes import cause_text, who_changed
-from hanei.plan.decide import Question, decide, judge
+from hanei.plan.decide import judge
 from hanei.plan.effects import attribute, between, changed, leaves_of, with_value
 from hanei.plan.explore import explore, sample_of
-from hanei.plan.model import Effect, Plan, Verb
-from hanei.plan.observed import Observed, ObservedObject, ObservedPod, WorkloadStatus
+from hanei.plan.model import Effect, Verb
+from hanei.plan.observed import Observed, ObservedPod, WorkloadStatus
 from hanei.plan.ownership import uncovered
 from hanei.plan.readiness import progress
-from hanei.render import labels
 from hanei.render.canon import canonical, digest
 from hanei.render.model import Rendered, Role
 from hanei.render.render import own_of, render
+from tests.unit.planning import (
+    OWN,
+    SAMPLE,
+    UID,
+    Modifier,
+    as_observed,
+    ask,
+    changed_object,
+    converged,
+    rendered,
+)
 
-Modifier = Callable[[ObservedObject], ObservedObject]
-UID = "u1"
-OWN = own_of(autolock, "lock", "default", UID)
-SAMPLE = normalise(spec_schema(autolock), autolock.sample)
-
-
-def rendered(spec: Mapping[str, Any] = SAMPLE) -> Rendered:
-    return render(autolock, autolock.parse(normalise(spec_schema(autolock), spec)), OWN)
-
-
-def fields_of(value: Any) -> dict[str, Any]:
-    """A managedFields entry that covers a value, as the server would write it."""
-    if isinstance(value, dict):
-        return {f"f:{key}": fields_of(item) for key, item in value.items()}
-    return {}
-
-
-def entry_of(body: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"f:{key}": fields_of({name: item for name, item in value.items() if name not in ("name", "namespace")} if key == "metadata" else value) for key, value in body.items() if key not in ("apiVersion", "kind")}  # fmt: skip
-
-
-def as_observed(plan: Plan, before: Observed) -> Observed:
-    """What would be observed once the plan's writes are carried out."""
-    objects = dict(before.objects)
-    for write in plan.writes:
-        ref = (write.kind.kind, write.name)
-        if write.verb is Verb.DELETE:
-            del objects[ref]
-            continue
-        assert write.body is not None
-        meta = write.body["metadata"]
-        template = write.body.get("spec", {}).get("template", {}).get("metadata", {})
-        notes, found = meta["annotations"], template.get("annotations", {})
-        objects[ref] = ObservedObject(
-            write.kind, write.name, f"uid-{write.name}", "1", 1, meta["labels"]["app.kubernetes.io/component"], meta["labels"][labels.ROLE],
-            notes[labels.APPLIED], notes.get(labels.IMMUTABLE, ""), entry_of(write.body), UID, "Autolock/lock",
-            wanted_replicas=write.body.get("spec", {}).get("replicas"), template_hash=template.get("labels", {}).get(labels.HASH, ""),
-            stamp=found.get(labels.SECRETS, ""), causes=tuple(dict.fromkeys((found.get(labels.CAUSE, ""), notes.get(labels.CAUSE, "")))),
-        )  # fmt: skip
-    return replace(before, objects=objects)
-
-
-def ask(spec: Mapping[str, Any], observed: Observed, previous: Mapping[str, Any] | None = None, **options: Any) -> Plan:
-    return decide(
-        Question(
-            rendered(spec), observed, OWN, spec, previous, rendered, declared=frozenset(autolock.components), **options
-        )
-    )
-
-
-def converged(spec: Mapping[str, Any] = SAMPLE) -> Observed:
-    """Everything of this spec, as it would be observed."""
-    empty = Observed(UID)
-    return as_observed(ask(spec, empty), empty)
-
-
-def changed_object(observed: Observed, ref: tuple[str, str], *modifiers: Modifier) -> Observed:
-    found = observed.objects[ref]
-    for modifier in modifiers:
-        found = modifier(found)
-    return replace(observed, objects={**observed.objects, ref: found})
-
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 MAIN = ("Deployment", "lock-main")
 
@@ -425,45 +372,3 @@ def test_rendering_gives_the_same_bytes_in_another_process() -> None:
     assert done.stdout.decode().strip() == digest(
         [[dict(item.body) for one in rendered(spec).components for item in one.objects] for spec in specs]
     )
-
-
-class Mapped(Settings):
-    """A map, and a choice of the workload's kind."""
-
-    labels: dict[str, str] = setting({})
-    other: str = setting("x")
-    kind: Literal["a", "b"] = setting("a")
-
-
-mapped = App(Mapped, group="a." * 25 + "example.com", version="v1", kind="Mapped", plural="mappings")
-
-
-@mapped.component
-def thing(spec: Mapped, own: Own) -> Deployment | StatefulSet:
-    containers = (Container(image="nginx", env={"A": as_json(spec.labels), "B": spec.other}),)
-    return Deployment(containers=containers) if spec.kind == "a" else StatefulSet(containers=containers)
-
-
-def of_mapped(spec: Mapping[str, Any]) -> Rendered:
-    return render(mapped, mapped.parse(spec), own_of(mapped, "t", "default", UID))
-
-
-def test_a_key_of_a_map_may_hold_a_dot() -> None:
-    """It is one step of a path, and is named as a cause among several."""
-    old, new = {"labels": {"a.b": "1"}, "other": "x"}, {"labels": {"a.b": "2"}, "other": "y"}
-    assert set(attribute(old, new, of_mapped)["thing"]) == {"labels.a\\.b", "other"}
-    assert with_value(old, "labels.a\\.b", "2") == {"labels": {"a.b": "2"}, "other": "x"}
-
-
-def test_a_change_of_the_workloads_kind_replaces_it() -> None:
-    """More than a restart, and nothing that is refused."""
-    assert between(of_mapped({"kind": "a"})["thing"], of_mapped({"kind": "b"})["thing"]) == {Effect.REPLACE}
-
-
-def test_an_object_that_lost_its_owner_is_ours_also_where_the_apps_label_is_cut() -> None:
-    """Labels are compared with labels."""
-    own = own_of(mapped, "t", "default", UID)
-    orphan = ObservedObject(
-        kinds.DEPLOYMENT, "t-thing", "x", "1", applied="d", belongs=f"{labels.app_label(mapped.kind)}/t"
-    )
-    assert judge(own, orphan) == "ours"

@@ -19,6 +19,7 @@ from hanei.errors import LeaderLost, Retryable
 from hanei.kube.errors import Conflict, Forbidden, Invalid, KubeError, NamespaceTerminating, NotFound
 from hanei.observe.logs import get_logger
 from hanei.operator import project
+from hanei.plan.altered import altered
 from hanei.plan.decide import adoption, judge, taken
 from hanei.plan.model import Blocked, Plan, Verb, Write
 from hanei.plan.untangle import untangled
@@ -40,6 +41,8 @@ class Outcome:
     written: list[Write] = field(default_factory=list)
     blocked: list[Blocked] = field(default_factory=list)
     retry: KubeError | None = None
+    altered: list[tuple[Write, list[str]]] = field(default_factory=list)
+    """Writes of which admission changed values, and which."""
     again: bool = False
     """Whether the cache is known to be behind: the next pass decides anew, soon."""
 
@@ -98,7 +101,7 @@ class Writer:
             if write.verb is Verb.CREATE:
                 await self._create(write, plan, own, outcome)
             elif write.verb is Verb.CHANGE:
-                await self._change(write)
+                await self._change(write, outcome)
             elif write.verb is Verb.ADOPT:
                 await self._adopt(write, plan, own, outcome)
             else:
@@ -135,7 +138,13 @@ class Writer:
         except Conflict:
             await self._already_there(write, plan, own, outcome)
             return
+        self._took(write, raw, outcome)
+
+    def _took(self, write: Write, raw: bytes, outcome: Outcome) -> None:
+        """The server's answer to an apply."""
         self._caches.wrote(write.kind, raw)
+        if paths := altered(write.body or {}, orjson.loads(raw)):
+            outcome.altered.append((write, paths))
 
     async def _already_there(self, write: Write, plan: Plan, own: Own, outcome: Outcome) -> None:
         """The name is taken: one live read says by whom. What is ours was written by an earlier process or an earlier try."""
@@ -145,7 +154,7 @@ class Writer:
         desired = plan.wanted[(write.kind.kind, write.name)]
         if verdict == "ours":
             self._caches.wrote(write.kind, raw)
-            await self._change(replace(write, verb=Verb.CHANGE, uid=present.uid))
+            await self._change(replace(write, verb=Verb.CHANGE, uid=present.uid), outcome)
         elif verdict == "adopt":
             await self._adopt(adoption(own, desired, present), plan, own, outcome)
         elif verdict == "wait":
@@ -172,14 +181,14 @@ class Writer:
         log.info("Adopted", kind=write.kind.kind, name=write.name, namespace=own.namespace)
         outcome.again = True
 
-    async def _change(self, write: Write) -> None:
+    async def _change(self, write: Write, outcome: Outcome) -> None:
         assert write.body is not None
         metadata = write.body["metadata"]
         if write.untangle:
             await self._untangle(write, metadata["namespace"])
         body = {**write.body, "metadata": {**metadata, "uid": write.uid}}
         raw = await self._client.apply(write.kind, metadata["namespace"], write.name, body, force=True)
-        self._caches.wrote(write.kind, raw)
+        self._took(write, raw, outcome)
 
     async def _untangle(self, write: Write, namespace: str) -> None:
         """Before an apply: put the object's managedFields in order, if they still are not."""

@@ -100,7 +100,7 @@ class Collector:
 
     def _cached_marks(self, namespace: str) -> frozenset[str]:
         found: set[str] = set()
-        for kind in project.WORKLOADS & self._caches.children.keys():
+        for kind in kinds.WORKLOADS & self._caches.children.keys():
             for item in self._caches.view(kind).all():
                 if item.meta.namespace == namespace:
                     found |= marks_of(item)
@@ -134,7 +134,7 @@ class Collector:
 def marks_of(item: Cached) -> set[str]:
     """The slice and hash labels that an object carries or, being a workload, gives its pods."""
     found = set(_labels(item.meta.labels))
-    if item.kind in project.WORKLOADS:
+    if item.kind in kinds.WORKLOADS:
         template = msgspec.json.decode(item.raw).get("spec", {}).get("template", {}).get("metadata", {})
         found |= set(_labels(template.get("labels") or {}))
     return found

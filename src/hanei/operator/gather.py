@@ -152,7 +152,7 @@ def gather(sources: Sources, own: Own) -> Observed:
             objects[found.ref] = found
     place = f"{own.namespace}/{names.subdomain(own.name)}"
     pods = sorted(map(project.observed_pod, sources.pods.by_index(project.INSTANCE, place)), key=lambda pod: pod.name)
-    workloads = [ref for ref, item in objects.items() if item.kind in project.WORKLOADS]
+    workloads = [ref for ref, item in objects.items() if item.kind in kinds.WORKLOADS]
     targets = {ref: f"{own.namespace}/{ref[0]}/{ref[1]}" for ref in workloads}
     autoscaled = frozenset(
         ref for ref, target in targets.items() if sources.autoscalers.by_index(project.TARGET, target)

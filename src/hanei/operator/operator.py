@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from hanei import kinds
 from hanei.errors import ApiError
 from hanei.observe.logs import get_logger
 from hanei.operator import project
@@ -120,7 +121,7 @@ class AppOperator:
         targets = {value for item in (event.old, event.new) if item is not None for value in project.by_target(item)}
         for target in targets:
             namespace, kind_name, name = target.split("/", 2)
-            for kind in project.WORKLOADS & self.caches.children.keys():
+            for kind in kinds.WORKLOADS & self.caches.children.keys():
                 item = self.caches.view(kind).get(namespace, name) if kind.kind == kind_name else None
                 if item is not None and item.meta.controller is not None:
                     self.queue.add((namespace, item.meta.controller.name))

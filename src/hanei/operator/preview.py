@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from hanei import kinds
 from hanei.crd.definition import spec_schema
 from hanei.crd.normalise import normalise
 from hanei.errors import HaneiError, WrongUse
 from hanei.kube.errors import Conflict, Invalid, NotFound
-from hanei.operator import project
 from hanei.operator.gather import gather, with_named
 from hanei.operator.live import snapshot
 from hanei.operator.records import with_scale
@@ -113,9 +113,7 @@ async def preview(client: Client, app: App[Any], namespace: str, wanted: Mapping
     sources = await snapshot(client, app, namespace, made)
     observed = gather(sources, own)
     first = render(app, settings, own, allowed=made)
-    view = _unread(
-        first, {item.component: item for item in observed.objects.values() if item.kind in project.WORKLOADS}
-    )
+    view = _unread(first, {item.component: item for item in observed.objects.values() if item.kind in kinds.WORKLOADS})
     rendered = render(app, settings, own, view, allowed=made)
     observed = with_named(sources, own, observed, rendered)
     accepted = observed.accepted

@@ -27,7 +27,6 @@ INSTANCE = "instance"
 TARGET = "target"
 RECORD_ROLE = "record"
 GOOD = "hanei.dev/good"
-WORKLOADS = frozenset((kinds.DEPLOYMENT, kinds.STATEFUL_SET))
 _KEPT: dict[Kind, tuple[str, ...]] = {
     **dict.fromkeys(
         (kinds.DEPLOYMENT, kinds.STATEFUL_SET),
@@ -79,7 +78,7 @@ def observed_object(item: Cached) -> ObservedObject:
     """The facts about one object that carries our labels."""
     meta, notes = item.meta, item.meta.annotations
     owner = meta.controller
-    workload = _workload(item) if item.kind in WORKLOADS else {}
+    workload = _workload(item) if item.kind in kinds.WORKLOADS else {}
     return ObservedObject(
         kind=item.kind, name=meta.name, uid=meta.uid, resource_version=meta.resourceVersion, generation=meta.generation,
         component=meta.labels.get(labels.COMPONENT, ""), role=meta.labels.get(labels.ROLE, ""),

@@ -122,7 +122,7 @@ class Reconciler:
         report.blocked += plan.blocked
         if plan.writes:
             outcome = await parts.writer.carry_out(plan, resource.own)  # ⑥ the writes
-            self._tell(resource, plan, outcome)
+            await self._tell(resource, plan, outcome)
             self._patience.learn(resource.own.uid, plan, outcome, _now())
             report.blocked += outcome.blocked
             report.failure = outcome.retry.message if outcome.retry is not None else ""
@@ -133,8 +133,8 @@ class Reconciler:
             await self._record(resource, rendered, spec, report)  # ⑦ what was accepted
         return outcome
 
-    def _tell(self, resource: Resource, plan: Plan, outcome: Outcome) -> None:
-        """What was done, in the log: one line per component and effect."""
+    async def _tell(self, resource: Resource, plan: Plan, outcome: Outcome) -> None:
+        """What was done, in the log: one line per component and effect. What admission made of it, as an event."""
         written = {write.component for write in outcome.written}
         for action in plan.actions:
             if action.component in written:
@@ -142,6 +142,9 @@ class Reconciler:
                     "Applied", resource=resource.own.name, namespace=resource.own.namespace, component=action.component,
                     effect=action.effect.value, reason=action.reason, settings=list(action.settings),
                 )  # fmt: skip
+        for write, paths in outcome.altered:
+            note = f"{write.kind} {write.name}: admission stored another value than ours in {', '.join(paths[:5])}; Hanei leaves it there"
+            await self._parts.recorder.say(resource, "Warning", "ChangedByAdmission", note, "Apply")
 
     def _settings(self, resource: Resource, report: Report) -> tuple[Any, Mapping[str, Any]]:
         """The settings in force: the resource's own, or those last accepted while its own are invalid."""
@@ -169,7 +172,7 @@ class Reconciler:
         fresh = resource.generation != resource.status.get("observedGeneration")
         if watch is None:
             return render(parts.app, settings, own, allowed=parts.kinds, verify=fresh), NO_SECRETS
-        live = {item.component: item for item in report.observed.objects.values() if item.kind in project.WORKLOADS}
+        live = {item.component: item for item in report.observed.objects.values() if item.kind in kinds.WORKLOADS}
         secret_names = watch.wanted(key)
         while True:
             await watch.ensure(key, secret_names)

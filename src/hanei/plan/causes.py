@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from hanei.plan.effects import steps
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -42,7 +44,7 @@ def who_changed(managed_fields: Iterable[Mapping[str, Any]], paths: Iterable[str
         if entry.get("subresource"):
             continue
         fields = entry.get("fieldsV1", {}).get("f:spec", {})
-        if any(_owns(fields, path.split(".")) for path in wanted):
+        if any(_owns(fields, steps(path)) for path in wanted):
             found.append((str(entry.get("time", "")), str(entry.get("manager", ""))))
     return max(found, default=("", ""))[1]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hanei import kinds
 from hanei.app import names
 from hanei.plan.causes import cause_text, who_changed
 from hanei.plan.effects import OF_TEMPLATE, RenderSpec, attribute, changed
@@ -81,7 +82,9 @@ def decide(question: Question) -> Plan:
     wanted = {item.ref: item for component in question.rendered.components for item in component.objects}
     gone = removals(question.rendered, question.observed, question.own.uid, question.declared)
     writes += gone
-    actions += _removed(gone, causes, question.rendered)
+    replaced = {action.component for action in actions if action.effect is Effect.REPLACE}
+    told = (write for write in gone if write.component not in replaced or write.kind not in kinds.WORKLOADS)
+    actions += _removed(told, causes, question.rendered)
     return Plan(tuple(actions), tuple(writes), tuple(blocked), wanted)
 
 
@@ -139,7 +142,12 @@ def _workload(
     if present is None:
         final = _final(desired, "created", keep_replicas=True)
         draft.writes.append(_create(final))
-        draft.add(Effect.CREATE, "is new" if question.previous is None else "is missing" if not causes else SETTINGS)
+        if _of_another_kind(question, desired):
+            draft.add(Effect.REPLACE, SETTINGS if causes else UPGRADE)
+        else:
+            draft.add(
+                Effect.CREATE, "is new" if question.previous is None else "is missing" if not causes else SETTINGS
+            )
         return
     same = present.template_hash == component.hash
     reason = _reason(question, component, present, differences)
@@ -170,6 +178,15 @@ def _workload(
         draft.add(Effect.SCALE, why)
     if same and not in_template and Effect.SCALE not in draft.effects:
         draft.add(Effect.OBJECT, why)
+
+
+def _of_another_kind(question: Question, desired: Desired) -> bool:
+    """Whether the component runs as another kind of workload under this name, which goes for this one."""
+    return any(
+        kind != desired.kind.kind and name == desired.name and present.role == Role.WORKLOAD.value
+        and present.owner_uid == question.own.uid
+        for (kind, name), present in question.observed.objects.items()
+    )  # fmt: skip
 
 
 def _immutable(component: RenderedComponent, present: ObservedObject) -> bool:
@@ -257,8 +274,9 @@ def _actions(component: str, draft: _Draft, causes: Mapping[str, Effect]) -> lis
             )
         elif reason != SETTINGS or not any(rank > RANK[effect] for rank in explained):
             result.append(Action(component, effect, reason))
-    if any(action.effect is Effect.CREATE for action in result):
-        result = [action for action in result if action.effect in (Effect.CREATE, Effect.REFUSED, Effect.ADOPT)]
+    whole = (Effect.CREATE, Effect.REPLACE)
+    if any(action.effect in whole for action in result):
+        result = [action for action in result if action.effect in (*whole, Effect.REFUSED, Effect.ADOPT)]
     return sorted(result, key=lambda action: -RANK[action.effect])
 
 

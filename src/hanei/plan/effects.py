@@ -67,14 +67,22 @@ def changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, tuple[A
     }
 
 
+def steps(path: str) -> list[str]:
+    """The keys that a dotted path goes through."""
+    return [step.replace("\\.", ".").replace("\\\\", "\\") for step in _STEP.split(path)]
+
+
 def with_value(spec: Mapping[str, Any], path: str, value: Any) -> dict[str, Any]:
     """`spec` with one leaf set, or taken away where the value is None."""
-    first, *others = _STEP.split(path, maxsplit=1)
-    head, rest = first.replace("\\.", ".").replace("\\\\", "\\"), "".join(others)
+    return _with_value(spec, steps(path), value)
+
+
+def _with_value(spec: Mapping[str, Any], path: list[str], value: Any) -> dict[str, Any]:
+    head, *rest = path
     result = dict(spec)
     if rest:
         inner = result.get(head)
-        result[head] = with_value(inner if isinstance(inner, Mapping) else {}, rest, value)
+        result[head] = _with_value(inner if isinstance(inner, Mapping) else {}, rest, value)
     elif value is None:
         result.pop(head, None)
     else:
