@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from hanei import kinds
+from hanei.operator.secrets import KEY_SECRET
 from hanei.plan.explore import sample_of
+from hanei.render import labels
 from tests.apps.shop import app as shop
 from tests.system import world as w
 from tests.system.shopping import SHOP, generation, new_secret, quiet, rotate, row
@@ -144,3 +147,31 @@ def test_s13_an_upgrade_that_renders_differently_is_listed_before_it_happens(
     assert found["recreated"]["reason"].startswith("upgrade")
     assert found["big"]["effect"] == "remove"
     assert set(found) == {"recreated", "big"}
+
+
+def test_a_new_stamp_key_rolls_nothing_by_itself_and_is_used_at_the_next_change(
+    world: w.World, keeper: w.Operator
+) -> None:
+    """A key is added and named the newest; the operator is restarted; then the Secret's value changes."""
+
+    def stamp() -> str:
+        template = world.get(kinds.DEPLOYMENT, "s-web")["spec"]["template"]
+        return str(template["metadata"]["annotations"][labels.SECRETS])
+
+    new_secret(world)
+    world.resource(shop, "s", {"password": "shop-secret"})
+    world.ready(shop, "s")
+    before, start = stamp(), generation(world, "s-web")
+    keeper.stop()
+    key = base64.b64encode(b"another key of thirty-two bytes.").decode()
+    patch = {"metadata": {"annotations": {"hanei.dev/newest": "knew"}}, "data": {"knew": key}}
+    world.patch(kinds.SECRET, KEY_SECRET, patch)
+    keeper.start()
+    world.patch(shop.kind, "s", {"spec": {"replicas": 3}})
+    w.wait_for("the operator to work again", lambda: world.get(kinds.DEPLOYMENT, "s-web")["spec"]["replicas"] == 3)
+    world.ready(shop, "s")
+    assert (stamp(), generation(world, "s-web")) == (before, start + 1)
+    rotate(world, "shop-secret", "two")
+    w.wait_for("the new stamp", lambda: stamp() != before)
+    assert stamp().startswith("knew:")
+    assert not before.startswith("knew:")

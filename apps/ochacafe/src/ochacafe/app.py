@@ -7,9 +7,7 @@ class OchacafeSpec(Settings):
     """A café that serves pods."""
 
     size: int = setting(ge=0, format="int32", doc="How many pods.", label={"en": "Size", "ja": "席数"})
-    image: str = setting(
-        min_length=1, klass="image", doc="The image they run.", label={"en": "Image", "ja": "イメージ"}
-    )
+    image: str = setting(min_length=1, klass="image", doc="The image they run.", label={"en": "Image", "ja": "イメージ"})  # fmt: skip
 
 
 app = App(OchacafeSpec, group="ochacafe.oracle.com", version="v1alpha1", kind="Ochacafe", plural="ochacaves", history=0, scale="size",
