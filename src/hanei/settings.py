@@ -32,7 +32,9 @@ class OperatorSettings:
     # Watching.
     list_page: int = _knob(500, "Objects asked for per page of a list.")
     watch_timeout: float = _knob(120.0, "Length of one watch asked of the server, lengthened by up to half at random.")
-    watch_margin: float = _knob(15.0, "How much longer than its asked length a silent watch is believed alive.")
+    watch_silence: float = _knob(
+        75.0, "How long a watch that says nothing is believed alive; servers send a bookmark each minute."
+    )
     watch_backoff: float = _knob(10.0, "Longest wait between two attempts to list or watch.")
     relist: float = _knob(3600.0, "How often a watched kind is listed anew even if its watch looks well.")
     overlay_life: float = _knob(60.0, "How long an own write is laid over a cache that does not show it yet.")

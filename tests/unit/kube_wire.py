@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-QUICK = replace(OperatorSettings(), connect_timeout=1.0, request_timeout=1.0, watch_margin=0.2, exec_timeout=2.0)
+QUICK = replace(OperatorSettings(), connect_timeout=1.0, request_timeout=1.0, watch_silence=0.4, exec_timeout=2.0)
 
 
 @dataclass

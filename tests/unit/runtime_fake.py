@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 Key = tuple[str, str]
 
 QUICK = replace(
-    OperatorSettings(), watch_timeout=20.0, watch_margin=5.0, watch_backoff=2.0, list_page=3, resync=1e6, http_port=None
+    OperatorSettings(),
+    watch_timeout=20.0,
+    watch_silence=25.0,
+    watch_backoff=2.0,
+    list_page=3,
+    resync=1e6,
+    http_port=None,
 )
 
 

@@ -313,7 +313,7 @@ async def test_a_stream_that_ends_well_within_an_event_is_disconnected() -> None
             await _watch(client)
 
 
-async def test_s06_a_silent_watch_is_dead_after_its_time_and_a_margin() -> None:
+async def test_s06_a_silent_watch_is_dead_after_its_silence() -> None:
     """A connection that nobody closes is not waited on for ever."""
 
     async def server(request: web.Request) -> web.StreamResponse:

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from autolock.app import app as autolock
 from hanei import App, Container, Deployment, Own, Settings, StatefulSet, setting
 from hanei.plan.causes import cause_text, who_changed
-from hanei.plan.decide import judge
 from hanei.plan.effects import attribute, between, changed, leaves_of, with_value
 from hanei.plan.explore import explore, sample_of
 from hanei.plan.model import Effect, Verb
 from hanei.plan.observed import Observed, ObservedPod, WorkloadStatus
 from hanei.plan.ownership import uncovered
 from hanei.plan.readiness import progress
+from hanei.plan.whose import judge
 from hanei.render.canon import canonical, digest
 from hanei.render.model import Rendered, Role
 from hanei.render.render import own_of, render

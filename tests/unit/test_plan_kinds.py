@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hanei import App, Container, Deployment, Own, Settings, StatefulSet, as_json, kinds, setting
 from hanei.plan.causes import who_changed
-from hanei.plan.decide import Question, decide, judge
+from hanei.plan.decide import Question, decide
 from hanei.plan.effects import attribute, between, with_value
 from hanei.plan.model import Effect, Plan, Verb
 from hanei.plan.observed import Observed, ObservedObject
+from hanei.plan.whose import judge
 from hanei.render import labels
 from hanei.render.render import own_of, render
 from tests.unit.planning import UID, as_observed

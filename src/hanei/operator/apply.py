@@ -20,9 +20,9 @@ from hanei.kube.errors import Conflict, Forbidden, Invalid, KubeError, Namespace
 from hanei.observe.logs import get_logger
 from hanei.operator import project
 from hanei.plan.altered import altered
-from hanei.plan.decide import adoption, judge, taken
 from hanei.plan.model import Blocked, Plan, Verb, Write
 from hanei.plan.untangle import untangled
+from hanei.plan.whose import adoption, judge, taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable

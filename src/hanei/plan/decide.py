@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hanei import kinds
-from hanei.app import names
 from hanei.plan.causes import cause_text, who_changed
 from hanei.plan.effects import OF_TEMPLATE, RenderSpec, attribute, changed
 from hanei.plan.model import RANK, Action, Blocked, Effect, Plan, Verb, Write
 from hanei.plan.ownership import lost_items, uncovered
 from hanei.plan.prune import removals
+from hanei.plan.whose import adoption, judge, taken
 from hanei.render import labels
 from hanei.render.canon import digest
 from hanei.render.model import Desired, Rendered, RenderedComponent, Role
@@ -294,53 +294,6 @@ def _removed(gone: Iterable[Write], causes: Mapping[str, Mapping[str, Effect]], 
         names = ", ".join(f"{write.kind} {write.name}" for write in writes)
         result.append(Action(component, effect, SETTINGS if settings else f"not wanted any more: {names}", settings))
     return result
-
-
-def judge(own: Own, present: ObservedObject) -> str:
-    """Whose an object of a wanted name is: `ours`, `adopt`, `wait` (left by an earlier uid of the resource) or `taken`."""
-    if present.owner_uid == own.uid and own.uid:
-        return "ours"
-    if (
-        not present.owner
-        and present.applied
-        and present.belongs == f"{names.subdomain(f'{own.plural}.{own.group}')}/{names.subdomain(own.name)}"
-    ):
-        return "ours"  # we made it, and somebody took the owner away (or the resource was deleted without its objects)
-    if present.adopt_by == f"{own.kind}/{own.name}":
-        return "adopt"
-    if present.owner == f"{own.kind}/{own.name}":
-        return "wait"
-    return "taken"
-
-
-def taken(own: Own, desired: Desired, present: ObservedObject | None) -> Blocked:
-    """The message for a name that somebody else has (situations S45, S46)."""
-    owner = f"belongs to {present.owner}" if present is not None and present.owner else "exists and is not Hanei's"
-    hint = f"rename it, or annotate it with {labels.ADOPT_BY}={own.kind}/{own.name} to hand it over"
-    return Blocked(desired.component, "Stalled", "NameTaken", f"{desired.kind} {desired.name} {owner}; {hint}")
-
-
-def adoption(own: Own, desired: Desired, present: ObservedObject) -> Write:
-    """The write that takes an object over: owner and labels only; the next pass applies the rest."""
-    metadata = desired.body["metadata"]
-    body = {
-        "metadata": {
-            "ownerReferences": metadata["ownerReferences"],
-            "labels": metadata["labels"],
-            "uid": present.uid,
-            "resourceVersion": present.resource_version,
-        }
-    }
-    return Write(
-        Verb.ADOPT,
-        desired.kind,
-        desired.name,
-        desired.component,
-        body,
-        present.uid,
-        present.resource_version,
-        "adoption",
-    )
 
 
 def _with_digest(desired: Desired) -> Desired:
