@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: docs help setup check lint types layers unit test demo bench cluster lock format clean
+.PHONY: docs help setup check lint types layers unit test soak demo bench cluster lock format clean
 
 help: ## print the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -49,6 +49,9 @@ test: setup ## everything: check, then every test on a real API server
 	@$(MAKE) --no-print-directory lint types layers
 	@$(BIN)/hanei cluster prepare
 	@$(BIN)/pytest -n 2 --dist loadgroup
+
+soak: setup ## every fault and crash at full length (hours)
+	@HANEI_SOAK=1 $(BIN)/pytest -n 2 --dist loadgroup tests/fault
 
 demo: setup ## the main job, live, on a local cluster (KEEP=1 leaves it running)
 	@$(BIN)/python examples/demo.py $(if $(KEEP),--keep)

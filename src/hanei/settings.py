@@ -7,8 +7,14 @@ production; tests scale them down with `dataclasses.replace`. These are not the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import Any
+import difflib
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from hanei.errors import WrongUse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def _knob(default: Any, doc: str) -> Any:
@@ -63,6 +69,28 @@ class OperatorSettings:
     def __post_init__(self) -> None:
         if not self.retry_period < self.renew_deadline < self.lease_duration:
             raise ValueError("retry_period < renew_deadline < lease_duration must hold, or two could lead at once")
+
+
+def tuned(settings: OperatorSettings, values: Iterable[str]) -> OperatorSettings:
+    """`settings` with some knobs turned, each given as ``name=value``. WrongUse names the knob and what would be right."""
+    knobs: dict[str, Any] = {knob.name: knob.default for knob in fields(OperatorSettings)}
+    changes: dict[str, Any] = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if name not in knobs or not equals:
+            close = difflib.get_close_matches(name, knobs, 1)
+            raise WrongUse(
+                f"{text!r} turns no knob",
+                hint=f"write {close[0] if close else 'workers'}=VALUE; docs/reference/configuration.md lists them",
+            )
+        try:
+            changes[name] = type(knobs[name])(value)
+        except ValueError:
+            raise WrongUse(f"{name}: found {value!r}, expected a number such as {knobs[name]}") from None
+    try:
+        return replace(settings, **changes)
+    except ValueError as error:
+        raise WrongUse(str(error)) from None
 
 
 def documented() -> tuple[tuple[str, Any, str], ...]:

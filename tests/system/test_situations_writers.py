@@ -209,9 +209,12 @@ def test_a_value_that_admission_changes_is_reported_and_not_fought(world: w.Worl
             assert status == 201, found
         w.wait_for("the policy to be in force", lambda: mutated(world))
         world.resource(shop, "s", {})
-        told = w.wait_for("the event", lambda: events(world, "ChangedByAdmission"))
-        assert any("Deployment s-web" in one["note"] and "containers[web].image" in one["note"] for one in told)
-        w.wait_for("the write", lambda: world.get(kinds.DEPLOYMENT, "s-web")["spec"])
+
+        def told() -> bool:
+            notes = [one["note"] for one in events(world, "ChangedByAdmission")]
+            return any("Deployment s-web" in note and "containers[web].image" in note for note in notes)
+
+        w.wait_for("the event", told)
         time.sleep(2)
         assert quiet(world, 3) == []
     finally:

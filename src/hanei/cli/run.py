@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hanei.app.application import App
     from hanei.kube.client import Client
     from hanei.kube.config import Connection
+    from hanei.settings import OperatorSettings
 
 
 @click.command("run")
@@ -33,39 +34,40 @@ if TYPE_CHECKING:
 )
 @click.option("--http-host", default="127.0.0.1", show_default=True, help="Address of these.")
 @click.option("--no-leader-election", is_flag=True, help="Work at once, without a Lease. For one process only.")
+@click.option("--tune", multiple=True, metavar="KNOB=VALUE", help="Another time-out, interval or limit; repeatable.")
 def command(
     app: tuple[str, ...], kubeconfig: Path | None, context: str | None, namespace: str | None, all_namespaces: bool,
-    http_port: int, http_host: str, no_leader_election: bool,
+    http_port: int, http_host: str, no_leader_election: bool, tune: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Run the operator of one or several apps until SIGTERM or Ctrl-C.
 
     It watches one namespace, the context's or --namespace; with -A all of them. The log goes to standard error: lines
-    for people on a terminal, JSON elsewhere (HANEI_LOG=debug, HANEI_LOG=json).
+    for people on a terminal, JSON elsewhere (HANEI_LOG=debug, HANEI_LOG=json). What --tune may change is listed in
+    docs/reference/configuration.md.
     """
     from hanei.cli.purity import check
     from hanei.observe.logs import setup
+    from hanei.settings import OperatorSettings, tuned
 
+    settings = replace(OperatorSettings(), http_host=http_host, http_port=None if http_port < 0 else http_port)
+    settings = tuned(settings, tune)
     setup()
     apps = load_apps(app)
     for one in apps:
         check(one)
     connection = connect(kubeconfig, context, namespace)
-    runs(_run)(
-        apps, connection, None if all_namespaces else connection.namespace, http_host, http_port, not no_leader_election
-    )
+    runs(_run)(apps, connection, settings, None if all_namespaces else connection.namespace, not no_leader_election)
 
 
 async def _run(
-    apps: list[App[Any]], connection: Connection, watched: str | None, host: str, port: int, elect: bool
+    apps: list[App[Any]], connection: Connection, settings: OperatorSettings, watched: str | None, elect: bool
 ) -> None:
     from hanei.kube.client import Client
     from hanei.operator.operator import AppOperator
     from hanei.operator.rights import lease_name
     from hanei.runtime.leader import Leader, LeaseName
     from hanei.runtime.manager import Manager, run_until_signalled
-    from hanei.settings import OperatorSettings
 
-    settings = replace(OperatorSettings(), http_host=host, http_port=None if port < 0 else port)
     async with Client(connection, settings) as client:
         await _say_if_missing(client, apps)
         lease = LeaseName(connection.namespace, lease_name(apps))

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
+_TRIES = 5
+"""Reads and patches of one object before its next pass has to go on."""
+
 
 @dataclass(slots=True)
 class Outcome:
@@ -191,11 +194,21 @@ class Writer:
         self._took(write, raw, outcome)
 
     async def _untangle(self, write: Write, namespace: str) -> None:
-        """Before an apply: put the object's managedFields in order, if they still are not."""
+        """Before an apply: put the object's managedFields in order, if they still are not. A controller may be writing
+        its status at the same time, so a conflict is tried again at once, a few times."""
         assert write.body is not None
-        live = orjson.loads(await self._client.get(write.kind, namespace, write.name))
-        if patch := untangled(write.body, live):
-            await self._client.json_patch(write.kind, namespace, write.name, patch)
+        for left in reversed(range(_TRIES)):
+            live = orjson.loads(await self._client.get(write.kind, namespace, write.name))
+            patch = untangled(write.body, live)
+            if not patch:
+                return
+            try:
+                await self._client.json_patch(write.kind, namespace, write.name, patch)
+            except Conflict:
+                if not left:
+                    raise
+            else:
+                return
 
     async def _delete(self, write: Write, own: Own) -> None:
         with contextlib.suppress(NotFound):  # what should be gone is gone

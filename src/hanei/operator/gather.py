@@ -124,6 +124,11 @@ class Caches:
             return True
         return False
 
+    def was_taken(self, event: Event) -> bool:
+        """Whether an event tells that somebody else deleted an object."""
+        item = event.item
+        return event.new is None and not self._overlays[item.kind].deleted_by_us(item.key, item.meta.uid)
+
     def deleted(self, kind: Kind, key: tuple[str, str], uid: str) -> None:
         """Remember a delete of ours until the cache shows it."""
         if kind in self._overlays:

@@ -104,7 +104,10 @@ class AppOperator:
                 self.queue.add(key)
             return
         if not self.caches.is_echo(event):
-            self.queue.add((event.item.meta.namespace, owner.name))
+            key = (event.item.meta.namespace, owner.name)
+            if self.caches.was_taken(event):
+                self.reconciler.bereft.add(key)
+            self.queue.add(key)
 
     def _pod_changed(self, event: Event) -> None:
         item = event.item

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from hanei import kinds
 from hanei.crd.definition import spec_schema
 from hanei.crd.normalise import normalise
@@ -74,6 +76,9 @@ class Reconciler:
         self._written_at: dict[Key, float] = {}
         self.own_versions: dict[Key, str] = {}
         """resourceVersion of our last status write per resource: its echo is no news."""
+        self.bereft: set[Key] = set()
+        """Resources of which an object was deleted by others: perhaps by the collector, for the resource is gone too and
+        our cache does not show it yet."""
         self.outdated: tuple[str, ...] = ()
         """Fields that the cluster's CRD does not know; set by `hanei.operator.schema`."""
 
@@ -120,6 +125,10 @@ class Reconciler:
         plan = self._plan(resource, rendered, spec, view, report.observed)  # ⑤ the difference
         plan = await self._patiently(resource, plan, report)
         report.blocked += plan.blocked
+        if key in self.bereft:
+            if not await self._lives(resource):
+                return None
+            self.bereft.discard(key)
         if plan.writes:
             outcome = await parts.writer.carry_out(plan, resource.own)  # ⑥ the writes
             await self._tell(resource, plan, outcome)
@@ -132,6 +141,16 @@ class Reconciler:
         if (outcome is None or outcome.clean) and not rendered.errors and report.invalid is None:
             await self._record(resource, rendered, spec, report)  # ⑦ what was accepted
         return outcome
+
+    async def _lives(self, resource: Resource) -> bool:
+        """Whether the resource is still there, by a live read: what is deleted with it must not be made again."""
+        own = resource.own
+        try:
+            raw = await self._parts.client.get(self._parts.app.kind, own.namespace, own.name)
+        except NotFound:
+            return False
+        metadata = orjson.loads(raw)["metadata"]
+        return metadata["uid"] == own.uid and "deletionTimestamp" not in metadata
 
     async def _tell(self, resource: Resource, plan: Plan, outcome: Outcome) -> None:
         """What was done, in the log: one line per component and effect. What admission made of it, as an event."""
@@ -281,18 +300,20 @@ class Reconciler:
 
     async def _good(self, resource: Resource, report: Report, status: dict[str, Any]) -> None:
         """Mark the accepted record as good, once: a fact about it that outlives the status."""
-        found = next((one for one in report.observed.records if one.name == report.revision), None)
-        if report.revision:
-            status["lastGoodRevision"] = report.last_good = report.revision
-        if found is None or found.good:
+        if not report.revision:
             return
-        patch = {"metadata": {"uid": found.uid, "annotations": {project.GOOD: "true"}}}
+        status["lastGoodRevision"] = report.last_good = report.revision
+        # Not from what was gathered: this very pass may have written the record.
+        found = self._parts.caches.view(kinds.CONTROLLER_REVISION).get(resource.own.namespace, report.revision)
+        if found is None or project.GOOD in found.meta.annotations:
+            return
+        patch = {"metadata": {"uid": found.meta.uid, "annotations": {project.GOOD: "true"}}}
         try:
             raw = await self._parts.client.merge_patch(
-                kinds.CONTROLLER_REVISION, resource.own.namespace, found.name, patch
+                kinds.CONTROLLER_REVISION, resource.own.namespace, found.meta.name, patch
             )
         except KubeError as error:
-            log.info("A record could not be marked", record=found.name, error=str(error))
+            log.info("A record could not be marked", record=found.meta.name, error=str(error))
             return
         self._parts.caches.wrote(kinds.CONTROLLER_REVISION, raw)
 
@@ -320,6 +341,7 @@ class Reconciler:
     def _forget(self, key: Key) -> None:
         if self._parts.secrets is not None:
             self._parts.secrets.forget(key)
+        self.bereft.discard(key)
         self._written_at.pop(key, None)
         self.own_versions.pop(key, None)
 

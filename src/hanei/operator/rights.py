@@ -50,7 +50,7 @@ def watched_rules(app: App[Any], secrets: Sequence[str] = ()) -> list[Rule]:
     """What the operator does in the namespaces that it watches. `secrets` are further Secrets that settings may name."""
     kind, made = app.kind, kinds_of(app)
     rules = [
-        Rule(kind.group, kind.plural, ("list", "watch")),
+        Rule(kind.group, kind.plural, ("get", "list", "watch")),
         Rule(kind.group, f"{kind.plural}/status", ("patch",)),
         *(Rule(one.group, one.plural, CHILD_VERBS) for one in sorted(made)),
         Rule(kinds.POD.group, kinds.POD.plural, ("list", "watch")),

@@ -51,6 +51,10 @@ class Overlay:
         self._deleted[key] = uid
         self._remember(key, uid)
 
+    def deleted_by_us(self, key: Key, uid: str) -> bool:
+        """Whether we deleted this very object, within the overlay's life."""
+        return self._deleted.get(key) == uid
+
     def get(self, namespace: str, name: str) -> Cached | None:
         self._settle()
         return self._written.get(namespace, name) or self._shown(self._store.get(namespace, name))
