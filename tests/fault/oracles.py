@@ -38,7 +38,8 @@ def end_state(world: w.World) -> list[str]:
     Hashes stand as `HASH`, for a namespace's name is in some of them; the content that they are of is compared. Slices
     that nothing names any more wait for their collection, and are left out.
     """
-    items = [item for kind in KINDS for item in world.list(kind, "app.kubernetes.io/managed-by=hanei")]
+    # A StatefulSet's own ControllerRevisions carry its pods' labels, but no role.
+    items = [item for kind in KINDS for item in world.list(kind, "app.kubernetes.io/managed-by=hanei,hanei.dev/role")]
     others = json.dumps([item for item in items if not _is_slice(item)])
     kept = [item for item in items if not _is_slice(item) or item["metadata"]["name"] in others]
     return sorted(_stable(item, world.namespace) for item in kept)
