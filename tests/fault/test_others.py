@@ -253,3 +253,19 @@ def test_f76_one_slow_resource_among_many_makes_nobody_wait(world: w.World, clus
         stage.world.ready(w.ochacafe, "slow")
         assert time.monotonic() - began > quick
         assert quick < 60
+
+
+def test_f44_hundreds_of_changes_at_once_lead_to_the_last_and_to_few_writes(
+    world: w.World, operator: w.Operator
+) -> None:
+    """400 edits as fast as they go: the last holds, and the Deployment is written far less often."""
+    world.resource(w.ochacafe, "c", CAFE)
+    world.ready(w.ochacafe, "c")
+    mark = w.audit_mark(world.cluster)
+    for number in range(400):
+        world.patch(w.ochacafe.kind, "c", {"spec": {"size": number % 5}})
+    world.patch(w.ochacafe.kind, "c", {"spec": {"size": 3}})
+    world.ready(w.ochacafe, "c")
+    assert world.get(kinds.DEPLOYMENT, "c")["spec"]["replicas"] == 3
+    done = w.writes(w.audited(world.cluster, since=mark), world.namespace)
+    assert 0 < len([one for one in done if one[1] == "deployments"]) < 400

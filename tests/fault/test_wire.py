@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
-QUICK = ("watch_silence=2", "request_timeout=3", "watch_backoff=1", "backoff_cap=1")
+QUICK = ("list_page=2", "watch_silence=2", "request_timeout=3", "watch_backoff=1", "backoff_cap=1")
 CALM: dict[str, Lived] = {}
 
 FAULTS = {
     "f12_a_request_lost_before_the_server_is_sent_again": "[{match: {write: 1}, lose: before}, {match: {write: 4}, lose: before}, {match: {write: 9}, lose: before}]",
     "f12_an_answer_that_is_lost_makes_nothing_twice": "[{match: {write: 1}, lose: after}, {match: {write: 4}, lose: after}, {match: {write: 9}, lose: after}]",
+    "f13_conflicts_on_status_writes": "[{match: {verb: patch, subresource: status}, times: 5, status: 409}]",
     "f20_retry_after_is_waited_for": "[{match: {verb: patch}, times: 3, status: 429, headers: {Retry-After: '1'}}]",
     "f21_errors_of_the_server_on_writes": "[{match: {verb: patch}, times: 4, status: 500}, {match: {verb: patch}, skip: 2, times: 4, status: 503}, {match: {verb: patch}, skip: 4, times: 4, status: 504}]",
     "f21_errors_of_the_server_on_lists_and_watches": "[{match: {verb: list}, times: 6, status: 500}, {match: {verb: watch}, times: 9, status: 503}]",
@@ -35,6 +36,7 @@ FAULTS = {
     "f33_a_resource_version_that_the_server_does_not_have_yet": "[{match: {verb: list}, times: 4, status: 504, reason: Timeout}, {match: {verb: watch}, times: 2, status: 504, reason: Timeout}]",
     "f36_an_error_410_in_the_stream": "[{match: {verb: watch}, times: 8, stream: [{edit: error, code: 410, after: 1}]}]",
     "f37_410_at_the_start_of_a_watch": "[{match: {verb: watch}, times: 8, status: 410}]",
+    "f38_410_between_the_pages_of_a_list": "[{match: {verb: list}, skip: 9, times: 3, status: 410}]",
     "f40_a_watch_that_says_nothing_any_more": "[{match: {verb: watch}, times: 6, stream: [{edit: stall, after: 1, seconds: 30}]}]",
     "f41_a_line_that_is_cut": "[{match: {verb: watch}, times: 8, stream: [{edit: cut, after: 1}]}]",
     "f41_bytes_that_are_no_json": "[{match: {verb: watch}, times: 8, stream: [{edit: garbage, after: 1}]}]",

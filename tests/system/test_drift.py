@@ -272,7 +272,7 @@ def immutable(kind: str, pointer: str) -> bool:
     return pointer.startswith((*fixed.get(kind, ()), "/metadata/ownerReferences"))
 
 
-async def test_a_leaf_taken_and_given_back_by_another_manager_is_mended_with_one_write(
+async def test_f25_a_leaf_taken_and_given_back_by_another_manager_is_mended_with_one_write(
     cluster: Cluster, world: w.World
 ) -> None:
     """Another manager applies our field by force, then gives it up: the server removes it, we put it back."""

@@ -205,7 +205,7 @@ async def test_a_patch_with_a_test_is_applied_only_if_it_holds(client: Client, h
         await client.json_patch(kinds.CONFIG_MAP, hanei_namespace, "one", patch("1"))
 
 
-async def test_a_delete_takes_only_the_object_that_was_meant(client: Client, hanei_namespace: str) -> None:
+async def test_f26_a_delete_takes_only_the_object_that_was_meant(client: Client, hanei_namespace: str) -> None:
     """Another uid or version is a conflict; a missing one is not found."""
     made = orjson.loads(await client.create(kinds.CONFIG_MAP, hanei_namespace, config_map("one")))
     with pytest.raises(errors.Conflict):

@@ -57,7 +57,7 @@ def test_an_ochacafe_operator_gets_rights_on_deployments_only() -> None:
     assert written == {"deployments", "ochacaves/status", "events", "leases"}
 
 
-def test_the_settings_page_changes_settings_and_nothing_else(
+def test_sec10_the_settings_page_changes_settings_and_nothing_else(
     world: w.World, operator: w.Operator, tmp_path: Path
 ) -> None:
     """As the web app's own account: a setting goes, an image, a Secret's name, labels and another resource do not."""

@@ -161,7 +161,7 @@ async def thing(client: Client, hanei_namespace: str) -> AsyncIterator[kinds.Kin
         await client.delete(kinds.CRD, None, name)
 
 
-async def test_a_list_whose_history_is_forgotten_between_pages_is_gone(
+async def test_f38_a_list_whose_history_is_forgotten_between_pages_is_gone(
     client: Client, thing: kinds.Kind, hanei_cluster: Cluster, hanei_namespace: str
 ) -> None:
     """The continue token of a real server, but from a version that etcd has forgotten."""

@@ -151,7 +151,7 @@ def test_s43_s81_ready_waits_for_pods_of_the_wanted_hash(world: w.World, keeper:
     world.ready(shop, "s")
 
 
-def test_suspend_leaves_everything_as_it_is(world: w.World, keeper: w.Operator) -> None:
+def test_f82_suspend_leaves_everything_as_it_is(world: w.World, keeper: w.Operator) -> None:
     """Nothing is written while `spec.suspend` is true, and everything is caught up with after."""
     world.resource(shop, "s", {})
     world.ready(shop, "s")

@@ -30,7 +30,7 @@ def test_a_path_is_where_the_server_expects_it(path: str, wanted: str) -> None:
 
 
 @pytest.mark.parametrize("segment", ["", ".", "..", "a/b", "../secrets", "%2e%2e"])
-def test_a_segment_that_could_mean_another_object_is_refused(segment: str) -> None:
+def test_sec09_a_segment_that_could_mean_another_object_is_refused(segment: str) -> None:
     """Names come from users and from objects of others."""
     with pytest.raises(WrongUse):
         kinds.POD.path("ns", segment)

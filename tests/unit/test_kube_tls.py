@@ -64,7 +64,7 @@ async def test_a_server_of_our_ca_is_trusted_and_another_is_not(tmp_path: Path) 
             await client.get(kinds.POD, "ns", "web")
 
 
-async def test_a_ca_file_that_rotated_is_read_again(tmp_path: Path) -> None:
+async def test_f56_a_ca_file_that_rotated_is_read_again(tmp_path: Path) -> None:
     """After the first failure, without a restart."""
     ours, other = Authority(), Authority()
     file = tmp_path / "ca.crt"

@@ -39,7 +39,7 @@ def _logged(wanted: str) -> str:
 
 
 @pytest.mark.parametrize("wanted", ["", "debug,json", "console", "debug,console"])
-def test_no_line_holds_a_secret(wanted: str) -> None:
+def test_sec16_no_line_holds_a_secret(wanted: str) -> None:
     """Neither in a field that is named like one nor in a traceback's local variables."""
     assert "hunter" not in _logged(wanted)
 

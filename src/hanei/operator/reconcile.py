@@ -292,8 +292,10 @@ class Reconciler:
             raw = await self._parts.client.apply(
                 self._parts.app.kind, own.namespace, own.name, body, force=True, subresource="status"
             )
-        except (NotFound, Conflict):
-            return None  # the resource is gone, or another one has its name: its own event tells
+        except NotFound:
+            return None  # the resource is gone: its own event tells
+        except Conflict:
+            return COUNTS_EVERY  # gone too, or another one has its name, or somebody was quicker: the next pass sees
         self._written_at[key] = now
         self.own_versions[key] = self._parts.caches.wrote_status(raw).meta.resourceVersion
         return None
