@@ -269,3 +269,20 @@ def test_f44_hundreds_of_changes_at_once_lead_to_the_last_and_to_few_writes(
     assert world.get(kinds.DEPLOYMENT, "c")["spec"]["replicas"] == 3
     done = w.writes(w.audited(world.cluster, since=mark), world.namespace)
     assert 0 < len([one for one in done if one[1] == "deployments"]) < 400
+
+
+def test_f68_an_object_that_is_being_deleted_is_not_adopted(world: w.World, operator: w.Operator) -> None:
+    """A finalizer holds it; it is waited for, said so, and made anew when it is gone."""
+    pod = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    metadata = {"name": "c", "annotations": {"hanei.dev/adopt-by": "Ochacafe/c"}, "finalizers": ["example.com/hold"]}
+    spec: dict[str, Any] = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": pod}
+    old = world.create(kinds.DEPLOYMENT, {"metadata": metadata, "spec": spec})["metadata"]["uid"]
+    world.delete(kinds.DEPLOYMENT, "c")
+    world.resource(w.ochacafe, "c", CAFE)
+    w.wait_for(
+        "the status to say so", lambda: "being deleted" in json.dumps(world.get(w.ochacafe.kind, "c").get("status", {}))
+    )
+    assert "ownerReferences" not in world.get(kinds.DEPLOYMENT, "c")["metadata"]
+    world.patch(kinds.DEPLOYMENT, "c", {"metadata": {"finalizers": None}})
+    world.ready(w.ochacafe, "c")
+    assert world.get(kinds.DEPLOYMENT, "c")["metadata"]["uid"] != old

@@ -19,10 +19,11 @@ from hanei.errors import LeaderLost, Retryable
 from hanei.kube.errors import Conflict, Forbidden, Invalid, KubeError, NamespaceTerminating, NotFound
 from hanei.observe.logs import get_logger
 from hanei.operator import project
+from hanei.operator.resource import lives
 from hanei.plan.altered import altered
 from hanei.plan.model import Blocked, Plan, Verb, Write
 from hanei.plan.untangle import untangled
-from hanei.plan.whose import adoption, judge, taken
+from hanei.plan.whose import adoption, judge, taken, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,20 +162,17 @@ class Writer:
         elif verdict == "adopt":
             await self._adopt(adoption(own, desired, present), plan, own, outcome)
         elif verdict == "wait":
-            outcome.blocked.append(
-                Blocked(
-                    write.component,
-                    "Waiting",
-                    "Terminating",
-                    f"{write.kind} {write.name} of an earlier {own.kind} is being collected",
-                )
-            )
+            outcome.blocked.append(waiting(own, desired, present))
         else:
             outcome.blocked.append(taken(own, desired, present))
 
     async def _adopt(self, write: Write, plan: Plan, own: Own, outcome: Outcome) -> None:
-        """Take an object over, if the server would then take what we want of it: a dry run says so first. An object
-        that is refused (another selector) keeps its owner, and is not collected with the resource."""
+        """Take an object over, if the resource is still there and the server would then take what we want of the object:
+        a live read and a dry run say so first. An object that is refused (another selector) keeps its owner, and is not
+        collected with the resource."""
+        if not await lives(self._client, own):
+            outcome.again = True
+            return
         body = plan.wanted[(write.kind.kind, write.name)].body
         metadata = {key: item for key, item in body["metadata"].items() if key != "ownerReferences"}
         wanted = {**body, "metadata": {**metadata, "uid": write.uid}}

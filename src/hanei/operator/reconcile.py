@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
 from hanei import kinds
 from hanei.crd.definition import spec_schema
 from hanei.crd.normalise import normalise
@@ -26,7 +24,7 @@ from hanei.operator import project
 from hanei.operator.gather import gather, with_named
 from hanei.operator.patience import Patience
 from hanei.operator.records import given_up, inventory, record_body, record_name, recorded_spec, with_scale
-from hanei.operator.resource import Resource, resource_of
+from hanei.operator.resource import Resource, lives, resource_of
 from hanei.operator.status import Report, phase, ready, status_of
 from hanei.plan.decide import Question, decide
 from hanei.render.render import NO_SECRETS, render
@@ -126,7 +124,7 @@ class Reconciler:
         plan = await self._patiently(resource, plan, report)
         report.blocked += plan.blocked
         if key in self.bereft:
-            if not await self._lives(resource):
+            if not await lives(parts.client, resource.own):
                 return None
             self.bereft.discard(key)
         if plan.writes:
@@ -141,16 +139,6 @@ class Reconciler:
         if (outcome is None or outcome.clean) and not rendered.errors and report.invalid is None:
             await self._record(resource, rendered, spec, report)  # ⑦ what was accepted
         return outcome
-
-    async def _lives(self, resource: Resource) -> bool:
-        """Whether the resource is still there, by a live read: what is deleted with it must not be made again."""
-        own = resource.own
-        try:
-            raw = await self._parts.client.get(self._parts.app.kind, own.namespace, own.name)
-        except NotFound:
-            return False
-        metadata = orjson.loads(raw)["metadata"]
-        return metadata["uid"] == own.uid and "deletionTimestamp" not in metadata
 
     async def _tell(self, resource: Resource, plan: Plan, outcome: Outcome) -> None:
         """What was done, in the log: one line per component and effect. What admission made of it, as an event."""

@@ -9,6 +9,8 @@ import msgspec
 import orjson
 
 from hanei.crd.normalise import normalise
+from hanei.kinds import Kind
+from hanei.kube.errors import NotFound
 from hanei.render.render import own_of
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from hanei.app.application import App
     from hanei.app.own import Own
     from hanei.crd.schema import Schema
+    from hanei.kube.client import Client
     from hanei.runtime.store import Cached
 
 
@@ -35,6 +38,17 @@ class Resource:
     def suspended(self) -> bool:
         """Whether Hanei must leave everything as it is."""
         return self.spec.get("suspend") is True
+
+
+async def lives(client: Client, own: Own) -> bool:
+    """Whether the resource is still there, by a live read: before what went with it is made again, or an object is
+    taken over for it. The cache may not show its end yet."""
+    kind = Kind(own.group, own.version, own.kind, own.plural)
+    try:
+        metadata = orjson.loads(await client.get(kind, own.namespace, own.name))["metadata"]
+    except NotFound:
+        return False
+    return metadata["uid"] == own.uid and "deletionTimestamp" not in metadata
 
 
 def resource_of(app: App[Any], schema: Schema, item: Cached) -> Resource:

@@ -15,7 +15,7 @@ from hanei.plan.effects import OF_TEMPLATE, RenderSpec, attribute, changed
 from hanei.plan.model import RANK, Action, Blocked, Effect, Plan, Verb, Write
 from hanei.plan.ownership import lost_items, uncovered
 from hanei.plan.prune import removals
-from hanei.plan.whose import adoption, judge, taken
+from hanei.plan.whose import adoption, judge, taken, waiting
 from hanei.render import labels
 from hanei.render.canon import digest
 from hanei.render.model import Desired, Rendered, RenderedComponent, Role
@@ -104,9 +104,7 @@ def _component(
         if present is not None and judge(question.own, present) != "ours":
             _foreign(question, desired, present, draft)
         elif present is not None and present.deleting:
-            draft.blocked.append(
-                Blocked(component.name, "Waiting", "Terminating", f"{desired.kind} {desired.name} is being deleted")
-            )
+            draft.blocked.append(waiting(question.own, desired, present))
         elif desired.role is Role.WORKLOAD:
             _workload(question, component, desired, present, draft, causes, differences)
         elif desired.role in (Role.SLICE, Role.LIVE):
@@ -122,14 +120,7 @@ def _foreign(question: Question, desired: Desired, present: ObservedObject, draf
         draft.writes.append(adoption(question.own, desired, present))
         draft.add(Effect.ADOPT, f"{desired.kind} {desired.name} is marked for adoption")
     elif verdict == "wait":
-        draft.blocked.append(
-            Blocked(
-                desired.component,
-                "Waiting",
-                "Terminating",
-                f"{desired.kind} {desired.name} of an earlier {question.own.kind} is being collected",
-            )
-        )
+        draft.blocked.append(waiting(question.own, desired, present))
     else:
         draft.blocked.append(taken(question.own, desired, present))
         draft.add(Effect.REFUSED, f"{desired.kind} {desired.name} belongs to {present.owner or 'somebody else'}")

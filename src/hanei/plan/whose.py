@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def judge(own: Own, present: ObservedObject) -> str:
-    """Whose an object of a wanted name is: `ours`, `adopt`, `wait` (left by an earlier uid of the resource) or `taken`."""
+    """Whose an object of a wanted name is: `ours`, `adopt`, `wait` (on its way out) or `taken`."""
     if present.owner_uid == own.uid and own.uid:
         return "ours"
     if (
@@ -25,10 +25,16 @@ def judge(own: Own, present: ObservedObject) -> str:
     ):
         return "ours"  # we made it, and somebody took the owner away (or the resource was deleted without its objects)
     if present.adopt_by == f"{own.kind}/{own.name}":
-        return "adopt"
+        return "wait" if present.deleting else "adopt"  # what is being deleted goes, whoever owns it
     if present.owner == f"{own.kind}/{own.name}":
         return "wait"
     return "taken"
+
+
+def waiting(own: Own, desired: Desired, present: ObservedObject) -> Blocked:
+    """The message for a name that gets free: its object is being deleted, or was an earlier uid's of the resource."""
+    going = "is being deleted" if present.deleting else f"of an earlier {own.kind} is being collected"
+    return Blocked(desired.component, "Waiting", "Terminating", f"{desired.kind} {desired.name} {going}")
 
 
 def taken(own: Own, desired: Desired, present: ObservedObject | None) -> Blocked:
