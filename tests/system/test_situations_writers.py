@@ -15,7 +15,9 @@ from tests.system.shopping import events, generation, quiet, revision
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 
 
-def test_s35_a_stripped_stamp_is_put_back_and_a_fight_becomes_a_condition(world: w.World, keeper: w.Operator) -> None:
+def test_s35_f14_a_stripped_stamp_is_put_back_and_a_fight_becomes_a_condition(
+    world: w.World, keeper: w.Operator
+) -> None:
     """A rival strips our label again and again: it gets a growing delay and `Contested`, not a write each time."""
     world.resource(shop, "s", {})
     world.ready(shop, "s")

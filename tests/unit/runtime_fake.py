@@ -78,6 +78,11 @@ class FakeServer:
         gone = {**gone, "metadata": {**gone["metadata"], "resourceVersion": str(self.version)}}
         self._append("DELETED", gone)
 
+    def bookmark(self) -> None:
+        """Time passes for others: only the position moves."""
+        self.version += 1
+        self._append("BOOKMARK", {"metadata": {"resourceVersion": str(self.version)}})
+
     def compact(self) -> None:
         """Forget all history: who watches from before gets 410."""
         self.compacted = self.version

@@ -88,6 +88,24 @@ async def test_the_server_ending_a_watch_in_time_is_no_error() -> None:
         assert run.client.metrics.registry.get_sample_value("hanei_watch_restarts_total", {"kind": "ConfigMap"}) is None
 
 
+async def test_f49_half_an_hour_of_bookmarks_is_no_object_and_keeps_the_place() -> None:
+    """Nothing is told of them, and a server that has forgotten all before the last one is not asked for a list."""
+    async with watching(client("a")) as run:
+        await run.informer.synced.wait()
+        for _ in range(30):
+            await asyncio.sleep(60)
+            run.server.bookmark()
+        await asyncio.sleep(1)
+        run.server.compact()
+        run.server.cut()
+        await asyncio.sleep(60)
+        run.server.put("b")
+        await asyncio.sleep(1)
+        assert run.told() == ["+a", "+b"]
+        assert run.state() == run.server.state()
+        assert run.informer.epoch == 1
+
+
 async def test_a_cut_watch_is_resumed_and_misses_nothing() -> None:
     """What happened in between is told."""
     async with watching(client("a")) as run:
