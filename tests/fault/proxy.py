@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from tests.fault.rules import Moment
 
+IDLE = 1.0
+"""Seconds after which an idle connection is cut, as load balancers do: in every test through the proxy."""
 _HOP = frozenset(("host", "connection", "transfer-encoding", "content-length", "keep-alive"))
 
 
@@ -206,7 +208,7 @@ def _thread(proxy: Proxy, tls: ssl.SSLContext) -> Iterator[None]:
             proxy._session = session
             app = web.Application(client_max_size=16 << 20)
             app.router.add_route("*", "/{tail:.*}", proxy.handle)
-            runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+            runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, keepalive_timeout=IDLE)
             await runner.setup()
             try:
                 site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from hanei.kube import errors
 from hanei.kube.client import Client
 from hanei.kube.config import load
 from tests.fault.call import Call, call_of
-from tests.fault.proxy import proxied
+from tests.fault.proxy import IDLE, proxied
 from tests.fault.rules import Rule, Rules, read_rules
 from tests.system import world as w
 
@@ -176,3 +177,19 @@ def test_while_it_is_down_every_connection_breaks(world: w.World, proxy: tuple[P
     seat.down = False
     with pytest.raises(errors.NotFound):
         ask(path, lambda client: client.get(kinds.CONFIG_MAP, world.namespace, "x"))
+
+
+@pytest.mark.system
+def test_f54_an_idle_connection_that_is_cut_costs_nothing(world: w.World, proxy: tuple[Proxy, Path]) -> None:
+    """Requests before, around and after the moment of the cut: each is answered."""
+    _, path = proxy
+    world.create(kinds.CONFIG_MAP, {"metadata": {"name": "here"}})
+
+    async def ask_slowly(client: Client) -> int:
+        answered = 0
+        for pause in (0.0, IDLE - 0.02, IDLE, IDLE + 0.02, IDLE + 0.5):
+            await asyncio.sleep(pause)
+            answered += bool(await client.get(kinds.CONFIG_MAP, world.namespace, "here"))
+        return answered
+
+    assert ask(path, ask_slowly) == 5
