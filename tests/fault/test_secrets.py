@@ -151,6 +151,6 @@ RARELY = {
 
 
 def used_right(request: dict[str, Any]) -> tuple[str, str, str]:
-    place = request["objectRef"]
+    place = request.get("objectRef", {})
     resource = place["resource"] + (f"/{place['subresource']}" if place.get("subresource") else "")
     return place.get("apiGroup", ""), resource, request["verb"]

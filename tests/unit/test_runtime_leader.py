@@ -109,3 +109,13 @@ async def test_giving_back_does_not_wait_for_a_server_that_is_away() -> None:
 def test_every_process_has_a_name_of_its_own() -> None:
     """Two in one pod too."""
     assert identity() != identity()
+
+
+async def test_f08_a_renewal_that_was_cut_short_does_not_keep_the_lease() -> None:
+    """It was carried out, and its answer never came: the version is another than the one last seen."""
+    leases = FakeServer()
+    leader = candidate(leases, "one")
+    await leader.acquire()
+    leases.put("lease", "ns", spec=spec(leases))
+    await leader.release()
+    assert spec(leases).get("holderIdentity", "") == ""

@@ -22,7 +22,7 @@ import msgspec
 
 from hanei import kinds
 from hanei.errors import ApiError, ConfigError, LeaderLost
-from hanei.kube.errors import NotFound
+from hanei.kube.errors import Conflict, NotFound
 from hanei.observe.logs import get_logger
 
 if TYPE_CHECKING:
@@ -141,16 +141,28 @@ class Leader:
     async def release(self) -> None:
         """Give the Lease back, so that another may start at once; silently do without if that fails."""
         self._sure_until = -math.inf
-        lease = self._seen
-        if lease is None or lease.spec.holder_identity != self._lease.identity:
+        if self._seen is not None and self.holder != self._lease.identity:
             return
-        # client-go's way: nobody holds it, and it runs out within a second.
-        spec = _Spec("", 1, lease.spec.acquire_time, _now(), lease.spec.lease_transitions)
         try:
             async with asyncio.timeout(self._settings.release_timeout):
-                await self._write(lease, spec)
+                while not await self._given_back():
+                    self._seen = None  # a renewal that was cut short was carried out all the same: read, and once more
         except (*_FAILURES, TimeoutError) as error:
             log.info("The Lease could not be given back", lease=self._lease.name, error=str(error))
+
+    async def _given_back(self) -> bool:
+        """One attempt; False if the Lease is not as it was last seen."""
+        if self._seen is None:
+            self._seen = _decode(await self._client.get(kinds.LEASE, self._lease.namespace, self._lease.name))
+        lease = self._seen
+        if lease.spec.holder_identity == self._lease.identity:
+            # client-go's way: nobody holds it, and it runs out within a second.
+            spec = _Spec("", 1, lease.spec.acquire_time, _now(), lease.spec.lease_transitions)
+            try:
+                await self._write(lease, spec)
+            except Conflict:
+                return False
+        return True
 
     async def _renew(self) -> None:
         """Renew once, trying until it works. Raises LeaderLost when the Lease names somebody else."""
