@@ -50,12 +50,19 @@ class Stage:
         """Ready for the newest settings, honest about it, and what is there noted."""
         found = self.world.ready(self.app, NAME)
         oracles.honest(found, oracles.workloads(self.world, NAME))
+        if self.app.history:
+            w.wait_for("the settings to be called good", self._called_good)
+            found = self.world.get(self.app.kind, NAME)
         if good := found["status"].get("lastGoodRevision"):
             record = self.world.get(kinds.CONTROLLER_REVISION, good)
-            assert record["metadata"]["annotations"].get("hanei.dev/good") == "true", (
+            assert record["metadata"].get("annotations", {}).get("hanei.dev/good") == "true", (
                 "status says good, the record does not"
             )
         self.states.append(oracles.end_state(self.world))
+
+    def _called_good(self) -> bool:
+        status = self.world.get(self.app.kind, NAME)["status"]
+        return bool(status.get("revision") and status["revision"] == status.get("lastGoodRevision"))
 
 
 @dataclass(frozen=True)

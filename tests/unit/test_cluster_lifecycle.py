@@ -211,6 +211,7 @@ def test_folders_follow_xdg(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
         (None, "cannot be read"),
         ("{}", "is not a kubeconfig: it has no list of contexts"),
         ("a: 1\n\tx: [", "is not YAML: line 2: found character"),
+        ("a: \x00", "is not YAML: it holds bytes"),
     ],
 )
 def test_an_unusable_kubeconfig_of_an_existing_cluster_is_named(tmp_path: Path, text: str | None, message: str) -> None:

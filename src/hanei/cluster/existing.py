@@ -73,6 +73,8 @@ def _read(source: Path) -> dict[str, Any]:
     except yaml.MarkedYAMLError as error:  # its own text would quote the line, which may hold a token
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
         raise ClusterError(f"{source}: is not YAML: line {line}: {error.problem}") from None
+    except yaml.YAMLError:
+        raise ClusterError(f"{source}: is not YAML: it holds bytes that no text has") from None
     if not isinstance(content, dict) or not isinstance(content.get("contexts"), list):
         raise ClusterError(f"{source}: is not a kubeconfig: it has no list of contexts")
     return content

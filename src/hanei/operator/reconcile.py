@@ -260,10 +260,11 @@ class Reconciler:
     async def _status(self, key: Key, resource: Resource, report: Report) -> float | None:
         """Write the status if it says something new; returns how long to wait before it may be written."""
         status = status_of(self._parts.app, resource, report, _stamp())
-        if ready(status) and self._parts.writer.leading():
-            await self._good(resource, report, status)
+        again = None
+        if ready(status) and self._parts.writer.leading() and not await self._good(resource, report, status):
+            again = COUNTS_EVERY
         if status == resource.status or not self._parts.writer.leading():
-            return None
+            return again
         now = _now()
         since = now - self._written_at.get(key, 0.0)
         if phase(status) == phase(resource.status) and since < COUNTS_EVERY:
@@ -286,17 +287,20 @@ class Reconciler:
             return COUNTS_EVERY  # gone too, or another one has its name, or somebody was quicker: the next pass sees
         self._written_at[key] = now
         self.own_versions[key] = self._parts.caches.wrote_status(raw).meta.resourceVersion
-        return None
+        return again
 
-    async def _good(self, resource: Resource, report: Report, status: dict[str, Any]) -> None:
-        """Mark the accepted record as good, once: a fact about it that outlives the status."""
+    async def _good(self, resource: Resource, report: Report, status: dict[str, Any]) -> bool:
+        """Mark the accepted record as good, once: a fact about it that outlives the status, which says so only then.
+        False: it could not be marked, and must be tried again."""
         if not report.revision:
-            return
-        status["lastGoodRevision"] = report.last_good = report.revision
+            return True
         # Not from what was gathered: this very pass may have written the record.
         found = self._parts.caches.view(kinds.CONTROLLER_REVISION).get(resource.own.namespace, report.revision)
-        if found is None or project.GOOD in found.meta.annotations:
-            return
+        if found is None:
+            return True
+        if project.GOOD in found.meta.annotations:
+            status["lastGoodRevision"] = report.last_good = report.revision
+            return True
         patch = {"metadata": {"uid": found.meta.uid, "annotations": {project.GOOD: "true"}}}
         try:
             raw = await self._parts.client.merge_patch(
@@ -304,8 +308,10 @@ class Reconciler:
             )
         except KubeError as error:
             log.info("A record could not be marked", record=found.meta.name, error=str(error))
-            return
+            return False
         self._parts.caches.wrote(kinds.CONTROLLER_REVISION, raw)
+        status["lastGoodRevision"] = report.last_good = report.revision
+        return True
 
     async def _announce(self, resource: Resource, report: Report, status: Mapping[str, Any]) -> None:
         """An event when something went wrong that was not wrong before."""
