@@ -73,9 +73,7 @@ def test_f24_a_quota_that_is_exceeded_is_said_and_heals_when_it_grows(world: w.W
     w.wait_for("the status to say so", told)
     mark = w.audit_mark(world.cluster)
     time.sleep(5)
-    tries = [
-        one for one in w.audited(world.cluster, since=mark) if one.get("objectRef", {}).get("resource") == "deployments"
-    ]
+    tries = w.writes(w.audited(world.cluster, since=mark), world.namespace)
     assert len(tries) < 15
     world.patch(quota, "q", {"spec": {"hard": {"count/deployments.apps": "5"}}})
     w.wait_for("the Deployment", lambda: world.find(kinds.DEPLOYMENT, "c"), 120)
