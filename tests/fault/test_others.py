@@ -290,3 +290,24 @@ def test_f68_an_object_that_is_being_deleted_is_not_adopted(world: w.World, oper
     world.patch(kinds.DEPLOYMENT, "c", {"metadata": {"finalizers": None}})
     world.ready(w.ochacafe, "c")
     assert world.get(kinds.DEPLOYMENT, "c")["metadata"]["uid"] != old
+
+
+def test_s38_what_an_autoscaler_set_a_moment_ago_is_not_overwritten(cluster: Cluster, tmp_path: Path) -> None:
+    """The news of its number comes 1.5 s late; the settings change meanwhile."""
+    from tests.fault.life import staged
+    from tests.fault.rules import Edit, Match, Rule, Rules
+
+    late = Match(verb="watch", resource="deployments"), Edit("hold", on="MODIFIED", seconds=1.5)
+    with staged(cluster, w.ochacafe, tmp_path) as stage:
+        stage.proxy.rules = Rules([Rule(match=late[0], times=0, stream=(late[1],))])
+        world = stage.world
+        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "c"}
+        world.create(kinds.HPA, {"metadata": {"name": "h"}, "spec": {"scaleTargetRef": target, "maxReplicas": 9}})
+        world.resource(w.ochacafe, "c", CAFE)
+        world.ready(w.ochacafe, "c")
+        quiet(world)
+        world.patch(kinds.DEPLOYMENT, "c", {"spec": {"replicas": 4}}, subresource="scale", manager="an-autoscaler")
+        world.patch(w.ochacafe.kind, "c", {"spec": {"image": "httpd"}})
+        w.wait_for("the change", lambda: "httpd" in json.dumps(world.get(kinds.DEPLOYMENT, "c")["spec"]))
+        assert world.get(kinds.DEPLOYMENT, "c")["spec"]["replicas"] == 4
+        assert any(seen.status == 409 for seen in stage.proxy.writes())

@@ -137,6 +137,13 @@ def test_s38_an_autoscaler_that_owns_replicas_keeps_them() -> None:
     assert all("replicas" not in (write.body or {})["spec"] for write in plan.writes)
     assert Effect.SCALE not in {action.effect for action in plan.actions}
     assert ask(SAMPLE, replace(converged(), autoscaled=frozenset({MAIN})), SAMPLE).empty
+    edited = ask(
+        with_value(SAMPLE, "main.config.main.timeout_seq", 60),
+        replace(converged(), autoscaled=frozenset({MAIN})),
+        SAMPLE,
+    )
+    carries = {(write.kind.kind, write.name): write.guarded for write in edited.writes if write.verb is Verb.CHANGE}
+    assert carries == {MAIN: True}, "a number that we still own goes only onto the object that we saw"
 
 
 def test_s49_what_is_not_wanted_any_more_is_removed_by_uid() -> None:

@@ -1,8 +1,9 @@
 """Writes: carries out a plan, each write under the precondition that the plan was made from.
 
 A *create* is an apply with `metadata.resourceVersion: "1"`: it makes the object if it is absent and answers 409 if it
-is present; then one live read says whose it is. A *change* is a forced apply that carries the cached uid. A *delete*
-carries the uid. One component's failure never stops the others; deletes come last, and only for components whose
+is present; then one live read says whose it is. A *change* is a forced apply that carries the cached uid, and the cached
+resourceVersion too where it carries the replicas of a workload that an autoscaler targets. A *delete* carries the uid.
+One component's failure never stops the others; deletes come last, and only for components whose
 writes all went well.
 """
 
@@ -187,7 +188,8 @@ class Writer:
         metadata = write.body["metadata"]
         if write.untangle:
             await self._untangle(write, metadata["namespace"])
-        body = {**write.body, "metadata": {**metadata, "uid": write.uid}}
+        guard = {"uid": write.uid, "resourceVersion": write.resource_version} if write.guarded else {"uid": write.uid}
+        body = {**write.body, "metadata": {**metadata, **guard}}
         raw = await self._client.apply(write.kind, metadata["namespace"], write.name, body, force=True)
         self._took(write, raw, outcome)
 

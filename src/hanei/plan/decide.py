@@ -159,12 +159,13 @@ def _workload(
     found = _difference(final, present, reason)
     if found is None:
         return
-    draft.writes.append(found.write)
+    wanted = final.body["spec"].get("replicas")
+    guarded = wanted is not None and desired.ref in question.observed.autoscaled
+    draft.writes.append(replace(found.write, guarded=guarded))
     why = found.why
     in_template = any(path.startswith("spec.template") for path in found.drift)
     if not same or in_template:
         draft.add(OF_TEMPLATE[component.facets.strategy] if component.facets else Effect.RESTART, why)
-    wanted = final.body["spec"].get("replicas")
     if wanted is not None and wanted != present.wanted_replicas:
         draft.add(Effect.SCALE, why)
     if same and not in_template and Effect.SCALE not in draft.effects:

@@ -83,6 +83,8 @@ class Write:
     """Paths of ours that somebody else changed or removed."""
     untangle: bool = False
     """Whether the live object must be put in order before the apply: an entry that shadows ours, a renamed list item."""
+    guarded: bool = False
+    """Whether the change holds for `resource_version` only: it carries a number that an autoscaler may have changed since."""
 
 
 @dataclass(frozen=True, slots=True)
