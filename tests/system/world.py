@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hanei.cluster import Cluster
 
 T = TypeVar("T")
-PATIENCE = 60.0
+PATIENCE = 150.0
 """Seconds for the cluster to do what it must; a bound on a broken test, not a measurement."""
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
