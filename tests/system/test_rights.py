@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from hanei.operator.people import aggregated
 from hanei.operator.rights import manifests, policies
 from hanei.plan.explore import sample_of
 from tests.system import world as w
@@ -15,6 +16,7 @@ from tests.system import world as w
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from hanei import App
     from hanei.cluster import Cluster
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
@@ -144,3 +146,53 @@ def test_a_cluster_wide_operator_serves_every_namespace(world: w.World, cluster:
                 plural = f"{item['kind'].lower()}s"
                 cluster.request("DELETE", f"/apis/rbac.authorization.k8s.io/v1/{plural}/{account}")
         cluster.request("DELETE", f"/api/v1/namespaces/{home}")
+
+
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+LOOK = {"get", "list", "watch"}
+
+
+def may(cluster: Cluster, namespace: str, user: str, app: App[Any], part: str = "") -> set[str]:
+    """The verbs that a user may use on an app's resources in a namespace, asked of the API server."""
+    attributes = {"namespace": namespace, "group": app.kind.group, "resource": app.kind.plural, "subresource": part}
+    found = set()
+    for verb in VERBS:
+        spec = {"user": user, "resourceAttributes": {**attributes, "verb": verb}}
+        body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+        status, answer = cluster.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
+        assert status == 201, answer
+        if answer["status"]["allowed"]:
+            found.add(verb)
+    return found
+
+
+def test_sec07_view_edit_and_admin_grow_only_when_they_are_told_to(world: w.World, cluster: Cluster) -> None:
+    """Per verb, as people with each of Kubernetes' own roles; without `--aggregate` they may do nothing with our kinds."""
+    apps, people = (w.autolock, w.ochacafe), ("view", "edit", "admin")
+    for role in people:
+        ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
+        user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": f"{role}-{world.namespace}"}
+        world.create(w.kinds.ROLE_BINDING, {"metadata": {"name": role}, "roleRef": ref, "subjects": [user]})
+    w.wait_for("the bindings", lambda: world.request("GET", w.kinds.POD.path(world.namespace))[0] == 200)
+
+    def rights(part: str = "") -> dict[str, list[set[str]]]:
+        return {
+            app.kind.kind: [may(cluster, world.namespace, f"{role}-{world.namespace}", app, part) for role in people]
+            for app in apps
+        }
+
+    nothing = {app.kind.kind: [set[str]()] * 3 for app in apps}
+    assert rights() == nothing
+    made = aggregated(apps)
+    try:
+        for item in made:
+            w.apply_object(cluster, item)
+        wanted = {app.kind.kind: [LOOK, set(VERBS), set(VERBS)] for app in apps}
+        w.wait_for("the roles to grow", lambda: rights() == wanted)
+        assert rights("status") == nothing
+        scale = {"Ochacafe": [{"get"}, {"get", "patch", "update"}, {"get", "patch", "update"}]}
+        assert rights("scale") == nothing | scale
+    finally:
+        for item in made:
+            cluster.request("DELETE", f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{item['metadata']['name']}")
+    w.wait_for("the roles to be as before", lambda: rights() == nothing)

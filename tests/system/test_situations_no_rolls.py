@@ -112,7 +112,7 @@ def test_s23_a_secret_that_may_not_be_read_is_unknown_and_rolls_nothing(world: w
             [shop],
             world.namespace,
             tmp_path,
-            without=lambda rule: "shop-secret" in rule.get("resourceNames", ()),
+            changed=lambda rule: None if "shop-secret" in rule.get("resourceNames", ()) else rule,
         )
         keeper.stop()
         rotate(world, "shop-secret", "two")

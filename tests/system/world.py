@@ -196,12 +196,15 @@ def grant(
     folder: Path,
     *,
     secrets: tuple[str, ...] = (),
-    without: Callable[[dict[str, Any]], bool] | None = None,
+    changed: Callable[[dict[str, Any]], dict[str, Any] | None] = lambda rule: rule,
 ) -> Path:
-    """Apply exactly what `hanei rbac` prints for a namespace; a kubeconfig with the account's token."""
+    """Apply exactly what `hanei rbac` prints for a namespace; a kubeconfig with the account's token.
+
+    `changed` gives what becomes of each rule, None for nothing, where rights are to be missing.
+    """
     for item in manifests(apps, namespace=namespace, account="hanei-operator", cluster_wide=False, secrets=secrets):
-        if without is not None and "rules" in item:
-            item = {**item, "rules": [rule for rule in item["rules"] if not without(rule)]}
+        if "rules" in item:
+            item = {**item, "rules": [found for rule in item["rules"] if (found := changed(rule)) is not None]}
         apply_object(cluster, item)
     return account_kubeconfig(cluster, namespace, "hanei-operator", folder)
 

@@ -32,16 +32,29 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="A Secret that settings may name, besides those of the sample. May be repeated.",
 )
+@click.option(
+    "--aggregate",
+    is_flag=True,
+    help="Also let those who have Kubernetes' own roles view, edit or admin use the app's resources (ClusterRoles).",
+)
 @output_option("yaml", "json", default="yaml")
 def command(
-    app: Sequence[str], namespace: str, cluster_wide: bool, account: str, secrets: Sequence[str], output: str
+    app: Sequence[str],
+    namespace: str,
+    cluster_wide: bool,
+    account: str,
+    secrets: Sequence[str],
+    aggregate: bool,
+    output: str,
 ) -> None:
     """Print the least rights that an app's operator needs, for `kubectl apply -f -`.
 
     Also prints the ValidatingAdmissionPolicy that keeps a settings page from changing images or rights (cluster-wide
     objects: applying them needs an administrator; the operator itself does not need them).
     """
+    from hanei.operator.people import aggregated
     from hanei.operator.rights import manifests
 
-    found = manifests(load_apps(app), namespace=namespace, account=account, cluster_wide=cluster_wide, secrets=secrets)
-    show(found, output)
+    apps = load_apps(app)
+    found = manifests(apps, namespace=namespace, account=account, cluster_wide=cluster_wide, secrets=secrets)
+    show([*found, *(aggregated(apps) if aggregate else ())], output)
